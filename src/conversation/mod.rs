@@ -1,0 +1,3 @@
+//! Pure decisions about a conversation: who is speaking, what was said, what is shown to the agent, and whether the agent is asking.
+
+pub mod question;

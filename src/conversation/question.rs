@@ -1,0 +1,1 @@
+//! Whether the agent is waiting for the user.

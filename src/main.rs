@@ -1,0 +1,3 @@
+//! The `a2a-multiturn` command.
+
+fn main() {}
