@@ -5,4 +5,17 @@
 
 pub mod json;
 
+pub mod a2a;
+
 pub mod conversation;
+
+pub mod middleware;
+
+#[cfg(feature = "proxy")]
+pub mod config;
+
+#[cfg(feature = "proxy")]
+pub mod proxy;
+
+#[cfg(feature = "proxy")]
+pub mod cli;

@@ -1,3 +1,8 @@
 //! Pure decisions about a conversation: who is speaking, what was said, what is shown to the agent, and whether the agent is asking.
 
+pub mod part;
+pub mod principal;
+
 pub mod question;
+
+pub mod policy;

@@ -176,7 +176,10 @@ mod tests {
             (&["a", "b", "c"], "{  }"),
             (&["x"], "{ \"a\":1, \"b\":2, \"c\":3 }"),
         ] {
-            assert_eq!(edited("{ \"a\":1, \"b\":2, \"c\":3 }", |edits, root| edits.remove_members(root, names)), expected);
+            assert_eq!(
+                edited("{ \"a\":1, \"b\":2, \"c\":3 }", |edits, root| edits.remove_members(root, names)),
+                expected
+            );
         }
     }
 

@@ -68,7 +68,8 @@ impl<'t> Doc<'t> {
         if u32::try_from(text.len()).is_err() {
             return Err(SyntaxError { at: 0 });
         }
-        let mut scanner = Scanner { bytes: &text.as_bytes()[..range.end], at: range.start, nodes: Vec::new(), muted: 0 };
+        let mut scanner =
+            Scanner { bytes: &text.as_bytes()[..range.end], at: range.start, nodes: Vec::new(), muted: 0 };
         scanner.document()?;
         let mut doc = Self { text, nodes: scanner.nodes };
         doc.mark_duplicates();
@@ -287,7 +288,8 @@ impl Scanner<'_> {
             return self.fail();
         }
         self.string()?;
-        let opaque = self.bytes.get(start + 1..self.at - 1).is_some_and(|name| OPAQUE.iter().any(|o| o.as_bytes() == name));
+        let opaque =
+            self.bytes.get(start + 1..self.at - 1).is_some_and(|name| OPAQUE.iter().any(|o| o.as_bytes() == name));
         self.leaf(start, Kind::String);
         self.space();
         if self.peek() != Some(b':') {
@@ -458,9 +460,41 @@ mod tests {
     #[test]
     fn reads_what_the_grammar_has_and_nothing_else() {
         for text in [
-            "{}", "[]", " [ 1 , 2 ] ", "{\"a\":{\"b\":[null,true,false,\"\\u00e9\\n\"]}}", "-0", "1e3", "1.50E-7", "12345678901234567890123",
-            "\"\\ud800\"", "\"\"", "", "{", "[1,]", "{\"a\":}", "{\"a\" 1}", "{a:1}", "01", "-", "1.", "1e", "\"\\x\"", "\"\\u12\"", "tru",
-            "[1 2]", "{} {}", "\u{feff}{}", "\"a\nb\"", "'a'", "NaN", "[", "[[]", "{\"a\":1,}", "nulls", "\"abc", "{\"metadata\":{\"a\":}}",
+            "{}",
+            "[]",
+            " [ 1 , 2 ] ",
+            "{\"a\":{\"b\":[null,true,false,\"\\u00e9\\n\"]}}",
+            "-0",
+            "1e3",
+            "1.50E-7",
+            "12345678901234567890123",
+            "\"\\ud800\"",
+            "\"\"",
+            "",
+            "{",
+            "[1,]",
+            "{\"a\":}",
+            "{\"a\" 1}",
+            "{a:1}",
+            "01",
+            "-",
+            "1.",
+            "1e",
+            "\"\\x\"",
+            "\"\\u12\"",
+            "tru",
+            "[1 2]",
+            "{} {}",
+            "\u{feff}{}",
+            "\"a\nb\"",
+            "'a'",
+            "NaN",
+            "[",
+            "[[]",
+            "{\"a\":1,}",
+            "nulls",
+            "\"abc",
+            "{\"metadata\":{\"a\":}}",
         ] {
             assert_eq!(Doc::scan(text.as_bytes()).is_ok(), accepted_by_serde(text), "{text}");
         }

@@ -1,0 +1,1 @@
+//! The agent card, as the proxy shows it.

@@ -1,0 +1,1 @@
+//! Sockets: the listener and its routes, the upstream and its connections.
