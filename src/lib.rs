@@ -9,6 +9,10 @@ pub mod a2a;
 
 pub mod conversation;
 
+pub mod task;
+
+pub mod context;
+
 pub mod middleware;
 
 #[cfg(feature = "proxy")]

@@ -1,6 +1,139 @@
 //! The words of A2A: a dialect spells nouns, a binding wraps verbs.
+//!
+//! Reading is lenient and by shape: what a document says of itself counts, not what its method or header made one expect, since one widespread
+//! server answers an 0.3 method with 1.0's wrapper and 0.3's states. Writing is in one [`Dialect`], chosen by the caller.
 
 pub mod card;
+pub mod jsonrpc;
+mod noun;
+mod part;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use noun::{ArtifactUpdate, Artifacts, Message, Payload, Shape, StatusUpdate, Task, message, status_update, task};
+pub use part::{File, Part, read_part, read_parts, text_of, write_part, write_parts, write_receipt};
 
 /// The URI of the extension under which the proxy speaks of its own: in metadata, in headers, in the agent card.
 pub const EXTENSION_URI: &str = "https://github.com/a2aproject/A2A/issues/2061#v1";
+
+/// A version of the protocol, as far as it spells things differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Dialect {
+    /// 0.3: `kind`, `input-required`, `message/send`.
+    V03,
+    /// 1.0: no discriminator, `TASK_STATE_INPUT_REQUIRED`, `SendMessage`.
+    V10,
+}
+
+/// The state of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum State {
+    /// Taken, not yet begun.
+    Submitted,
+    /// Being worked on.
+    Working,
+    /// Waiting for the user.
+    InputRequired,
+    /// Done.
+    Completed,
+    /// Given up at the client's wish.
+    Canceled,
+    /// Gone wrong.
+    Failed,
+    /// Not taken.
+    Rejected,
+    /// Waiting for an authorisation.
+    AuthRequired,
+    /// Anything else, `unknown` and `TASK_STATE_UNSPECIFIED` among it.
+    Unknown,
+}
+
+const STATES: [(State, &str, &str); 9] = [
+    (State::Submitted, "submitted", "TASK_STATE_SUBMITTED"),
+    (State::Working, "working", "TASK_STATE_WORKING"),
+    (State::InputRequired, "input-required", "TASK_STATE_INPUT_REQUIRED"),
+    (State::Completed, "completed", "TASK_STATE_COMPLETED"),
+    (State::Canceled, "canceled", "TASK_STATE_CANCELED"),
+    (State::Failed, "failed", "TASK_STATE_FAILED"),
+    (State::Rejected, "rejected", "TASK_STATE_REJECTED"),
+    (State::AuthRequired, "auth-required", "TASK_STATE_AUTH_REQUIRED"),
+    (State::Unknown, "unknown", "TASK_STATE_UNSPECIFIED"),
+];
+
+impl State {
+    /// Reads a state in either spelling; one that the protocol does not have is [`Unknown`](Self::Unknown).
+    pub fn read(text: &str) -> Self {
+        STATES.iter().find(|(_, v03, v10)| text == *v03 || text == *v10).map_or(Self::Unknown, |(state, ..)| *state)
+    }
+
+    /// How the dialect spells it.
+    pub fn spelled(self, dialect: Dialect) -> &'static str {
+        let (_, v03, v10) = STATES[self as usize];
+        match dialect {
+            Dialect::V03 => v03,
+            Dialect::V10 => v10,
+        }
+    }
+
+    /// Whether a task in this state has ended for good.
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Canceled | Self::Failed | Self::Rejected)
+    }
+
+    /// Whether a turn that reached this state has ended: `auth-required` has not, the agent goes on by itself once it may.
+    pub fn settles(self) -> bool {
+        self.is_terminal() || self == Self::InputRequired
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.spelled(Dialect::V03))
+    }
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Role {
+    /// The client.
+    User,
+    /// The agent.
+    Agent,
+}
+
+impl Role {
+    /// Reads a role in either spelling.
+    pub fn read(text: &str) -> Option<Self> {
+        match text {
+            "user" | "ROLE_USER" => Some(Self::User),
+            "agent" | "ROLE_AGENT" => Some(Self::Agent),
+            _ => None,
+        }
+    }
+
+    /// How the dialect spells it.
+    pub fn spelled(self, dialect: Dialect) -> &'static str {
+        match (self, dialect) {
+            (Self::User, Dialect::V03) => "user",
+            (Self::User, Dialect::V10) => "ROLE_USER",
+            (Self::Agent, Dialect::V03) => "agent",
+            (Self::Agent, Dialect::V10) => "ROLE_AGENT",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_read_in_both_spellings() {
+        for (state, v03, v10) in STATES {
+            assert_eq!((State::read(v03), State::read(v10)), (state, state));
+            assert_eq!((state.spelled(Dialect::V03), state.spelled(Dialect::V10)), (v03, v10));
+        }
+        assert_eq!(State::read("paused"), State::Unknown);
+    }
+}

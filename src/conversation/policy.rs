@@ -157,9 +157,10 @@ impl Default for Reply {
             artifacts: words(&["response", "final"]),
             skip: words(&[
                 "tool",
-                "tool[-_ ]*",
-                "*[-_ ]tool",
-                "tool[-_ ]call*",
+                "tools",
+                "tool-*",
+                "tool_*",
+                "tool *",
                 "*reasoning*",
                 "*scratchpad*",
                 "thought*",

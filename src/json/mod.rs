@@ -10,4 +10,4 @@ mod text;
 
 pub use edit::Edits;
 pub use scan::{Doc, Kind, Member, SyntaxError, Value};
-pub use text::{quote, unescape};
+pub use text::{hex, quote, unescape};

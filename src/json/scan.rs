@@ -61,15 +61,23 @@ impl<'t> Doc<'t> {
     /// [`SyntaxError`] where the bytes are not UTF-8, not JSON, nested deeper than 128 containers, or longer than 4 GiB.
     pub fn scan(bytes: &'t [u8]) -> Result<Self, SyntaxError> {
         let text = std::str::from_utf8(bytes).map_err(|error| SyntaxError { at: error.valid_up_to() })?;
-        Self::scan_within(text, 0..text.len())
+        Self::scan_within(text, 0..text.len(), true)
     }
 
-    fn scan_within(text: &'t str, range: Range<usize>) -> Result<Self, SyntaxError> {
+    /// As [`scan`](Self::scan), with nothing left closed.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn scan_fully(text: &'t str) -> Result<Self, SyntaxError> {
+        Self::scan_within(text, 0..text.len(), false)
+    }
+
+    fn scan_within(text: &'t str, range: Range<usize>, closes: bool) -> Result<Self, SyntaxError> {
         if u32::try_from(text.len()).is_err() {
             return Err(SyntaxError { at: 0 });
         }
-        let mut scanner =
-            Scanner { bytes: &text.as_bytes()[..range.end], at: range.start, nodes: Vec::new(), muted: 0 };
+        let bytes = &text.as_bytes()[..range.end];
+        let mut scanner = Scanner { bytes, at: range.start, nodes: Vec::new(), closes, muted: 0 };
         scanner.document()?;
         let mut doc = Self { text, nodes: scanner.nodes };
         doc.mark_duplicates();
@@ -233,7 +241,8 @@ impl<'d, 't> Value<'d, 't> {
     /// same text, so that edits of both go together.
     pub fn open(&self) -> Doc<'t> {
         // It was found to be valid by the first pass; a depth counted from here is smaller than it was there.
-        Doc::scan_within(self.doc.text, self.range()).unwrap_or(Doc { text: self.doc.text, nodes: vec![self.node()] })
+        Doc::scan_within(self.doc.text, self.range(), true)
+            .unwrap_or(Doc { text: self.doc.text, nodes: vec![self.node()] })
     }
 
     /// The document that it belongs to.
@@ -246,6 +255,8 @@ struct Scanner<'t> {
     bytes: &'t [u8],
     at: usize,
     nodes: Vec<Node>,
+    /// Whether opaque values are left closed.
+    closes: bool,
     /// Greater than 0 inside an opaque value: how many containers of it are open; no nodes are made there.
     muted: usize,
 }
@@ -288,8 +299,8 @@ impl Scanner<'_> {
             return self.fail();
         }
         self.string()?;
-        let opaque =
-            self.bytes.get(start + 1..self.at - 1).is_some_and(|name| OPAQUE.iter().any(|o| o.as_bytes() == name));
+        let name = &self.bytes[start + 1..self.at - 1];
+        let opaque = self.closes && OPAQUE.iter().any(|opaque| opaque.as_bytes() == name);
         self.leaf(start, Kind::String);
         self.space();
         if self.peek() != Some(b':') {

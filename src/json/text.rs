@@ -8,6 +8,16 @@ pub fn quote(text: &str) -> String {
     serde_json::to_string(text).unwrap_or_default()
 }
 
+/// Bytes as lower-case hex digits.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]])
+        .map(char::from)
+        .collect()
+}
+
 /// The text of a valid JSON string literal's inside (without the quotes).
 ///
 /// A lone surrogate, which JavaScript peers do send, becomes U+FFFD: such a string has no other Rust form, and its bytes are forwarded from

@@ -1,0 +1,190 @@
+//! The JSON-RPC binding: requests by method name, answers with the request's own id.
+
+use super::Dialect;
+use crate::json::{Kind, Value, quote};
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// `message/send`, `SendMessage`.
+    Send,
+    /// `message/stream`, `SendStreamingMessage`.
+    Stream,
+    /// `tasks/get`, `GetTask`.
+    Get,
+    /// `ListTasks` (0.3 has none on JSON-RPC).
+    List,
+    /// `tasks/cancel`, `CancelTask`.
+    Cancel,
+    /// `tasks/resubscribe`, `SubscribeToTask`.
+    Subscribe,
+    /// `tasks/pushNotificationConfig/set` and its kin.
+    Push,
+    /// `agent/getAuthenticatedExtendedCard`, `GetExtendedAgentCard`.
+    ExtendedCard,
+}
+
+/// The methods by name: the name alone tells the dialect, since one server serves both under one URL.
+const METHODS: [(&str, Verb, Dialect); 21] = [
+    ("message/send", Verb::Send, Dialect::V03),
+    ("message/stream", Verb::Stream, Dialect::V03),
+    ("tasks/get", Verb::Get, Dialect::V03),
+    ("tasks/cancel", Verb::Cancel, Dialect::V03),
+    ("tasks/resubscribe", Verb::Subscribe, Dialect::V03),
+    ("tasks/pushNotificationConfig/set", Verb::Push, Dialect::V03),
+    ("tasks/pushNotificationConfig/get", Verb::Push, Dialect::V03),
+    ("tasks/pushNotificationConfig/list", Verb::Push, Dialect::V03),
+    ("tasks/pushNotificationConfig/delete", Verb::Push, Dialect::V03),
+    ("agent/getAuthenticatedExtendedCard", Verb::ExtendedCard, Dialect::V03),
+    ("SendMessage", Verb::Send, Dialect::V10),
+    ("SendStreamingMessage", Verb::Stream, Dialect::V10),
+    ("GetTask", Verb::Get, Dialect::V10),
+    ("ListTasks", Verb::List, Dialect::V10),
+    ("CancelTask", Verb::Cancel, Dialect::V10),
+    ("SubscribeToTask", Verb::Subscribe, Dialect::V10),
+    ("CreateTaskPushNotificationConfig", Verb::Push, Dialect::V10),
+    ("GetTaskPushNotificationConfig", Verb::Push, Dialect::V10),
+    ("ListTaskPushNotificationConfigs", Verb::Push, Dialect::V10),
+    ("DeleteTaskPushNotificationConfig", Verb::Push, Dialect::V10),
+    ("GetExtendedAgentCard", Verb::ExtendedCard, Dialect::V10),
+];
+
+impl Verb {
+    /// Whether the answer is a stream: told by the method and not by `Accept`.
+    pub fn streams(self) -> bool {
+        matches!(self, Self::Stream | Self::Subscribe)
+    }
+
+    /// The method's name in `dialect`; of the push methods the one that sets.
+    pub fn method(self, dialect: Dialect) -> &'static str {
+        METHODS.iter().find(|(_, verb, of)| *verb == self && *of == dialect).map_or("ListTasks", |(name, ..)| name)
+    }
+}
+
+/// A request that the proxy has a word in.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'d, 't> {
+    /// What it asks for.
+    pub verb: Verb,
+    /// In which dialect.
+    pub dialect: Dialect,
+    /// Its id, as it was written.
+    pub id: &'t str,
+    /// Its `params`.
+    pub params: Value<'d, 't>,
+}
+
+/// A request that may be a send, and cannot be read as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unreadable<'t> {
+    /// The id to answer with: the request's, or `null`.
+    pub id: &'t str,
+    /// -32600 or -32602.
+    pub code: i32,
+    /// What is wrong.
+    pub why: &'static str,
+}
+
+impl<'d, 't> Call<'d, 't> {
+    /// Reads a request. `None`: no operation on messages or tasks, to be passed on as it came.
+    ///
+    /// # Errors
+    /// [`Unreadable`] for what may be a send but is not readable as one: a batch, an operation without a usable id (A2A has no notifications),
+    /// an object in which a name stands twice.
+    pub fn read(root: Value<'d, 't>) -> Result<Option<Self>, Unreadable<'t>> {
+        if root.kind() != Kind::Object {
+            return Err(Unreadable {
+                id: "null",
+                code: -32600,
+                why: "one request object is expected; batches are not served",
+            });
+        }
+        let id = root.get("id").filter(|id| matches!(id.kind(), Kind::String | Kind::Number | Kind::Null));
+        let unreadable = |code, why| Unreadable { id: id.map_or("null", |id| id.raw()), code, why };
+        if root.has_duplicate_names() {
+            return Err(unreadable(-32600, "a member stands twice in the request"));
+        }
+        let name = root.get("method").and_then(|method| method.str());
+        let Some((_, verb, dialect)) = METHODS.iter().find(|(method, ..)| name.as_deref() == Some(method)) else {
+            return Ok(None);
+        };
+        let Some(id) = id else { return Err(unreadable(-32600, "an id is required: a string, a number or null")) };
+        let params = root.some("params").filter(|params| params.kind() == Kind::Object);
+        let Some(params) = params.or_else(|| matches!(verb, Verb::List | Verb::ExtendedCard).then_some(root)) else {
+            return Err(unreadable(-32602, "params is required, an object"));
+        };
+        if params.has_duplicate_names() {
+            return Err(unreadable(-32602, "a member stands twice in params"));
+        }
+        Ok(Some(Self { verb: *verb, dialect: *dialect, id: id.raw(), params }))
+    }
+}
+
+/// A response with a result. `id` and `result` are JSON.
+pub fn result(id: &str, result: &str) -> String {
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}")
+}
+
+/// A response with an error. `id` is JSON, `data` a JSON array if it is there: one client decodes it as a list of typed details.
+pub fn error(id: &str, code: i32, message: &str, data: Option<&str>) -> String {
+    let data = data.map(|data| format!(",\"data\":{data}")).unwrap_or_default();
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":{code},\"message\":{}{data}}}}}", quote(message))
+}
+
+/// A request. `id` and `params` are JSON.
+pub fn request(id: &str, method: &str, params: &str) -> String {
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":{params}}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Doc;
+
+    fn read(text: &str) -> Result<Option<(Verb, Dialect, String)>, (String, i32)> {
+        let doc = Doc::scan(text.as_bytes()).unwrap();
+        match Call::read(doc.root()) {
+            Ok(call) => Ok(call.map(|call| (call.verb, call.dialect, call.id.to_owned()))),
+            Err(fault) => Err((fault.id.to_owned(), fault.code)),
+        }
+    }
+
+    #[test]
+    fn every_method_is_told_by_its_name() {
+        for (name, verb, dialect) in METHODS {
+            let text = format!(r#"{{"id":1,"method":"{}","params":{{}}}}"#, name.replace('/', "\\/"));
+            assert_eq!(read(&text), Ok(Some((verb, dialect, "1".to_owned()))));
+        }
+        assert_eq!(read(r#"{"id":1,"method":"agent/unknownThing"}"#), Ok(None));
+        assert_eq!(read(r#"{"hello":1}"#), Ok(None));
+    }
+
+    #[test]
+    fn ids_are_kept_as_written() {
+        for id in
+            ["\"abc\"", "0", "-7", "9007199254740993", "123456789012345678901234567890", "null", "1.50", "\"\\u0041\""]
+        {
+            let text = format!(r#"{{"id":{id},"method":"message/send","params":{{}}}}"#);
+            assert_eq!(read(&text).unwrap().unwrap().2, id);
+        }
+    }
+
+    #[test]
+    fn what_may_be_a_send_and_cannot_be_read_is_refused() {
+        for (text, id, code) in [
+            ("[]", "null", -32600),
+            (r#"[{"id":1,"method":"message/send","params":{}}]"#, "null", -32600),
+            ("3", "null", -32600),
+            (r#"{"method":"message/send","params":{}}"#, "null", -32600),
+            (r#"{"id":{},"method":"message/send","params":{}}"#, "null", -32600),
+            (r#"{"id":[1],"method":"SendMessage","params":{}}"#, "null", -32600),
+            (r#"{"id":true,"method":"tasks/get","params":{}}"#, "null", -32600),
+            (r#"{"id":7,"method":"message/send"}"#, "7", -32602),
+            (r#"{"id":7,"method":"message/send","params":[]}"#, "7", -32602),
+            (r#"{"id":7,"method":"tasks/get","method":"message/send","params":{}}"#, "7", -32600),
+            (r#"{"id":7,"method":"message/send","params":{"message":1,"message":2}}"#, "7", -32602),
+        ] {
+            assert_eq!(read(text), Err((id.to_owned(), code)), "{text}");
+        }
+    }
+}
