@@ -13,6 +13,10 @@ pub mod task;
 
 pub mod context;
 
+pub mod turn;
+
+pub mod store;
+
 pub mod middleware;
 
 #[cfg(feature = "proxy")]
