@@ -15,6 +15,8 @@ pub mod context;
 
 pub mod turn;
 
+pub mod exchange;
+
 pub mod store;
 
 pub mod middleware;

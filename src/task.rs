@@ -107,9 +107,8 @@ impl Chain {
     /// The artifacts of earlier attempts that still stand: without those from which an answered question was rebuilt.
     pub fn artifacts(&self) -> Vec<&Artifact> {
         let mut seen = HashSet::new();
-        let kept = |turn: &'_ Turn| turn.is_question().then(|| turn.reply.from.clone()).unwrap_or_default();
         let standing = self.earlier.iter().flat_map(|turn| {
-            let question = kept(turn);
+            let question = if turn.is_question() { turn.reply.from.clone() } else { Vec::new() };
             let artifacts = turn.artifacts.iter().enumerate();
             artifacts.filter(move |(at, _)| !question.contains(&(*at as u32))).map(|(_, artifact)| artifact)
         });
@@ -123,7 +122,7 @@ impl Chain {
 
     /// What was said in earlier attempts: role, messageId and parts, the oldest first.
     pub fn messages(&self) -> Vec<(Role, String, Vec<Part>)> {
-        self.earlier.iter().flat_map(|turn| said(turn)).collect()
+        self.earlier.iter().flat_map(said).collect()
     }
 }
 

@@ -160,8 +160,9 @@ fn cut(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most {
         return Cow::Borrowed(text);
     }
-    let head = text.floor_char_boundary(most / 2);
-    let tail = text.ceil_char_boundary(text.len() - most / 2);
+    let boundary = |at: &usize| text.is_char_boundary(*at);
+    let head = (0..=most / 2).rev().find(boundary).unwrap_or(0);
+    let tail = (text.len() - most / 2..text.len()).find(boundary).unwrap_or(text.len());
     Cow::Owned(format!("{}[… {} bytes left out …]{}", &text[..head], tail - head, &text[tail..]))
 }
 

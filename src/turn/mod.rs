@@ -44,6 +44,8 @@ pub struct Opening {
     pub user_digest: Digest,
     /// What the agent is shown with it.
     pub shown: Shown,
+    /// How many turns that are.
+    pub injected: usize,
     /// The digest of the message on top of what is shown.
     pub accepted: Digest,
     /// How the agent learns the history.

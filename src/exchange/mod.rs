@@ -1,0 +1,9 @@
+//! One request and its answer, in its binding: what is read from the client, what is sent to the agent, what is refused.
+
+mod open;
+mod refusal;
+mod send;
+
+pub use open::{Opened, Plan, open, redacted};
+pub use refusal::{BUSY_CODE, Refusal, busy_task, sse_event};
+pub use send::{Asked, Send, extension_is_active};
