@@ -102,6 +102,12 @@ impl<'a> Report<'a> {
         Findings::new(self.findings)
     }
 
+    /// Keys that were typed, without the number of the route.
+    #[cfg(test)]
+    pub fn typed(&self) -> impl Iterator<Item = String> {
+        self.typed.keys().filter(|(_, path)| !path.is_empty()).map(|(scope, path)| scope.name(path))
+    }
+
     /// Whether a setting, and the table in which it stands, could be read as far as they were typed.
     fn sound(&self, scope: Scope, path: &str) -> bool {
         let tables = path.match_indices('.').map(|(end, _)| &path[..end]);

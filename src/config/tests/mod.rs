@@ -1,5 +1,7 @@
 //! Every kind of finding, and what a file without one means.
 
+mod documented;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
