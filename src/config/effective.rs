@@ -1,16 +1,21 @@
-//! What the configuration means: every value checked, every default filled in.
+//! What the configuration means: every value checked, every default filled in. The defaults of the layer's own settings are
+//! [`Policy::default`]; all others are here, and nowhere else.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Uri};
+use serde::Deserialize;
 
 use crate::conversation::policy::Policy;
 use crate::conversation::principal::RouteId;
 
+/// Where clients are served when nothing else is said.
+pub const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+
 /// The whole configuration.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Where clients are served.
     pub listener: Listener,
@@ -22,14 +27,25 @@ pub struct Config {
     pub log: Log,
 }
 
+impl Config {
+    /// The defaults for one agent, served at the root: what `serve` does without a file. [`Config::findings`] says what is wrong with the
+    /// two.
+    pub fn quick(listen: SocketAddr, upstream: Uri) -> Self {
+        let listener = Listener { address: listen, ..Listener::default() };
+        Self { listener, routes: vec![Route::new(upstream)], store: Store::default(), log: Log::default() }
+    }
+}
+
 /// Where clients are served.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Listener {
     /// The address.
     pub address: SocketAddr,
-    /// The base at which clients reach the proxy, without a slash at the end; `None`: the listener's own address.
+    /// The base at which clients reach the proxy, typed without a slash at the end (but a [`Uri`] without a path says `/`); `None`: the
+    /// listener's own address.
     pub public_url: Option<Uri>,
-    /// Where `/livez` and `/readyz` stand (`/` in front of them by default); `None`: nowhere.
+    /// The path prefix of `/livez` and `/readyz`, without a slash at the end (so that of the root, the default, is empty); `None`: they
+    /// are not served.
     pub health_path: Option<String>,
     /// Connections at most; further ones wait in the kernel's queue.
     pub connections: usize,
@@ -39,8 +55,21 @@ pub struct Listener {
     pub drain: Duration,
 }
 
+impl Default for Listener {
+    fn default() -> Self {
+        Self {
+            address: ADDRESS,
+            public_url: None,
+            health_path: Some(String::new()),
+            connections: 4096,
+            header_timeout: Duration::from_secs(10),
+            drain: Duration::from_secs(30),
+        }
+    }
+}
+
 /// One agent as the proxy offers it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Route {
     /// Its name: in logs, and in the key of every conversation.
     pub id: RouteId,
@@ -56,8 +85,22 @@ pub struct Route {
     pub cors: Option<Cors>,
 }
 
+impl Route {
+    /// The defaults, at the root.
+    pub fn new(upstream: Uri) -> Self {
+        Self {
+            id: RouteId::default(),
+            prefix: String::new(),
+            upstream: Upstream::new(upstream),
+            policy: Policy::default(),
+            identity: Identity::default(),
+            cors: None,
+        }
+    }
+}
+
 /// The agent behind a route.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Upstream {
     /// Its base URL or the URL of its card, `http` or `https`.
     pub url: Uri,
@@ -75,11 +118,27 @@ pub struct Upstream {
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
+impl Upstream {
+    /// The defaults.
+    pub fn new(url: Uri) -> Self {
+        Self {
+            url,
+            path: None,
+            ca: None,
+            connect_timeout: Duration::from_secs(5),
+            pool_idle: Duration::from_secs(4),
+            connections: 1024,
+            headers: Vec::new(),
+        }
+    }
+}
+
 /// Who is calling.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Identity {
     /// The credential in `Authorization`, as a keyed hash. Requests without one: one anonymous principal where the listener is loopback,
     /// else forwarded without conversation.
+    #[default]
     Authorization,
     /// The value of a header that a trusted proxy in front sets.
     Header(HeaderName),
@@ -98,6 +157,12 @@ pub struct Cors {
     pub max_age: Duration,
 }
 
+impl Default for Cors {
+    fn default() -> Self {
+        Self { origins: Vec::new(), credentials: false, max_age: Duration::from_secs(600) }
+    }
+}
+
 /// What is kept, and how much of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Store {
@@ -111,6 +176,12 @@ pub struct Store {
     pub ttl: Duration,
 }
 
+impl Default for Store {
+    fn default() -> Self {
+        Self { contexts: 100_000, bytes: 1 << 30, context_bytes: 4 << 20, ttl: Duration::from_secs(24 * 60 * 60) }
+    }
+}
+
 /// What is logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
@@ -122,8 +193,15 @@ pub struct Log {
     pub bodies: bool,
 }
 
+impl Default for Log {
+    fn default() -> Self {
+        Self { filter: "info".to_owned(), format: LogFormat::Auto, bodies: false }
+    }
+}
+
 /// How log lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LogFormat {
     /// Text where standard error is a terminal, else JSON.
     Auto,

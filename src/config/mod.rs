@@ -1,5 +1,19 @@
 //! Configuration: what was typed, what is wrong with it, and what it means.
 
+mod address;
+mod check;
 mod effective;
+mod finding;
+mod keys;
+mod load;
+mod raw;
+mod report;
+mod suggest;
+mod value;
 
-pub use effective::{Config, Cors, Identity, Listener, Log, LogFormat, Route, Store, Upstream};
+pub use effective::{ADDRESS, Config, Cors, Identity, Listener, Log, LogFormat, Route, Store, Upstream};
+pub use finding::{Finding, Findings, Position, Severity};
+pub use load::Loaded;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! `check`: everything that is wrong with a configuration, at once. Asks no agent and opens no port.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use crate::config::{Config, Findings, Identity, Loaded, Route, Severity};
+
+/// Checks a file: what is wrong goes to standard error, what is served to standard output. Fails if there is an error.
+pub fn findings(path: &Path) -> ExitCode {
+    let passed = load(path, &mut io::stderr().lock()).and_then(|config| match config {
+        Some(config) => summary(&config, &mut io::stdout().lock()).map(|()| true),
+        None => Ok(false),
+    });
+    if passed.unwrap_or(false) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Reads a file and tells what is wrong with it; `None` if that is an error.
+pub fn load(path: &Path, err: &mut impl Write) -> io::Result<Option<Config>> {
+    let (findings, config) = match Config::from_file(path) {
+        Ok(Loaded { config, warnings }) => (warnings, Some(config)),
+        Err(findings) => (findings, None),
+    };
+    if !findings.is_empty() {
+        writeln!(err, "{findings}\n{}: {}", path.display(), counted(&findings))?;
+    }
+    Ok(config)
+}
+
+/// Tells what is served, a line for each route.
+pub fn summary(config: &Config, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "ok: {} on {}", plural(config.routes.len(), "route"), config.listener.address)?;
+    config.routes.iter().try_for_each(|route| {
+        let Route { id, prefix, upstream, .. } = route;
+        writeln!(out, "  {}  {prefix}/ -> {}  callers: {}", id.as_str(), upstream.url, callers(&route.identity))
+    })
+}
+
+fn callers(identity: &Identity) -> String {
+    match identity {
+        Identity::Authorization => "by credential".to_owned(),
+        Identity::Header(name) => format!("by header {name}"),
+        Identity::Anonymous => "all the same".to_owned(),
+    }
+}
+
+fn counted(findings: &Findings) -> String {
+    let errors = plural(findings.count(Severity::Error), "error");
+    format!("{errors}, {}", plural(findings.count(Severity::Warning), "warning"))
+}
+
+fn plural(count: usize, word: &str) -> String {
+    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(text: &str) -> (String, String, ExitCode) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("proxy.toml");
+        std::fs::write(&path, text).unwrap();
+        let (mut err, mut out) = (Vec::new(), Vec::new());
+        if let Some(config) = load(&path, &mut err).unwrap() {
+            summary(&config, &mut out).unwrap();
+        }
+        let plain =
+            |bytes: Vec<u8>| String::from_utf8(bytes).unwrap().replace(&path.display().to_string(), "proxy.toml");
+        (plain(out), plain(err), findings(&path))
+    }
+
+    #[test]
+    fn a_good_file_lists_its_routes() {
+        let (out, err, code) = checked(
+            "[[route]]\nprefix = '/a'\nupstream = 'http://a.example'\n[[route]]\nprefix = '/b'\nupstream.url = 'http://b.example/x'\nidentity.from = 'header:X-User'\n",
+        );
+        assert_eq!(err, "");
+        assert_eq!(
+            out,
+            "ok: 2 routes on 127.0.0.1:8080\n  a  /a/ -> http://a.example/  callers: by credential\n  b  /b/ -> http://b.example/x  callers: by header x-user\n"
+        );
+        assert_eq!(code, ExitCode::SUCCESS);
+    }
+
+    #[test]
+    fn warnings_alone_pass() {
+        let (out, err, code) = checked("[upstream]\nurl = 'http://a.example'\n[guard]\nlease = '2h'\n");
+        assert!(err.ends_with("\nproxy.toml: 0 errors, 1 warning\n"), "{err}");
+        assert!(out.starts_with("ok: 1 route on"), "{out}");
+        assert_eq!(code, ExitCode::SUCCESS);
+    }
+
+    #[test]
+    fn errors_are_told_and_fail() {
+        let (out, err, code) = checked("[upstream]\nurl = 'ftp://a'\n[histroy]\n");
+        assert_eq!(out, "");
+        assert_eq!(
+            err,
+            "proxy.toml:2:7: error: upstream.url: the scheme must be http or https\nproxy.toml:3:2: error: histroy: unknown key; did you mean `history`?\nproxy.toml: 2 errors, 0 warnings\n"
+        );
+        assert_eq!(code, ExitCode::FAILURE);
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_told() {
+        let mut err = Vec::new();
+        assert!(load(Path::new("/nowhere/proxy.toml"), &mut err).unwrap().is_none());
+        let err = String::from_utf8(err).unwrap();
+        assert!(err.starts_with("/nowhere/proxy.toml: error: cannot be read: No such file"), "{err}");
+    }
+}
