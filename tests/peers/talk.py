@@ -61,6 +61,8 @@ def text_of(parts):
 class Seen:
     """What a client has seen of a reply, from either dialect: a Task, a Message, or the events of a stream."""
 
+    append_lost = False
+
     def __init__(self, events, error=None):
         self.raw = events
         self.error = error
@@ -85,8 +87,10 @@ class Seen:
         elif kind in ("artifactUpdate", "artifact-update"):
             self.kind, self.task = "task", value["taskId"]
             name, text = self.artifact(value["artifact"])
-            before = self.artifacts.get(value["artifact"]["artifactId"], (name, ""))[1] if value.get("append") else ""
-            self.artifacts[value["artifact"]["artifactId"]] = (name, before + text)
+            key = value["artifact"]["artifactId"]
+            if value.get("append") or self.append_lost:
+                text = self.artifacts.get(key, (name, ""))[1] + text
+            self.artifacts[key] = (name, text)
         elif kind == "message":
             self.kind, self.context, self.words = "message", value.get("contextId"), text_of(value["parts"])
 
@@ -423,6 +427,7 @@ def main():
     parser.add_argument("--streaming", choices=["true", "false"], default="false")
     parser.add_argument("--binding", default="JSONRPC")
     parser.add_argument("--protocol")
+    parser.add_argument("--append-lost", action="store_true", help="the client does not tell `append` of a chunk")
     parser.add_argument("--direct", action="store_true")
     parser.add_argument("--scene", action="append", help="only scenes whose name has this word in it")
     ours, client = sys.argv[1:], []
@@ -431,6 +436,7 @@ def main():
         ours, client = ours[:cut], ours[cut + 1 :]
     options = parser.parse_args(ours)
     options.client = client or parser.error("no client command after --")
+    Seen.append_lost = options.append_lost
 
     talk = Talk(options)
     talk.where = "start"

@@ -5,9 +5,11 @@ line that is not empty, so whatever stands in front (a record of earlier turns, 
 The Node agents do the same; see ../js/assistant.mjs and the table in ../README.md.
 """
 
+import asyncio
 import json
 import re
 import secrets
+import socket
 from dataclasses import dataclass, field
 
 FORMS = {
@@ -175,15 +177,15 @@ class Recorder:
 
 def listen(port):
     """A socket bound before the card is written, so that port 0 works."""
-    import socket
-
-    sock = socket.create_server(("127.0.0.1", port))
+    # The protocol is named, since asyncio sets TCP_NODELAY only where it is; else each reply waits 40 ms for an ACK.
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("127.0.0.1", port))
+    sock.listen(128)
     return sock, f"http://127.0.0.1:{sock.getsockname()[1]}"
 
 
 async def serve(app, sock):
-    import asyncio
-
     import uvicorn
 
     server = uvicorn.Server(uvicorn.Config(Recorder(app), log_level="warning", timeout_graceful_shutdown=1))
