@@ -1,17 +1,23 @@
 //! Bodies: what goes to the agent, and what comes back to the client.
 
+use std::fmt;
+use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
 
 /// The error of a body: the inner one's own, or the reason why the proxy gave up.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 type Boxed = UnsyncBoxBody<Bytes, BoxError>;
+type Polled = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
 
 fn boxed<B>(body: B) -> Boxed
 where
@@ -21,75 +27,223 @@ where
     body.map_err(Into::into).boxed_unsync()
 }
 
-macro_rules! body_of_two {
-    ($(#[$meta:meta])* $name:ident) => {
-        $(#[$meta])*
-        #[derive(Debug)]
-        pub struct $name(Inner);
-
-        impl $name {
-            /// A body that is passed on as it streams in.
-            pub fn untouched<B>(body: B) -> Self
-            where
-                B: Body<Data = Bytes> + Send + 'static,
-                B::Error: Into<BoxError>,
-            {
-                Self(Inner::Untouched(boxed(body)))
-            }
-
-            /// A body that is there as a whole.
-            pub fn whole(bytes: impl Into<Bytes>) -> Self {
-                Self(Inner::Whole(Full::new(bytes.into())))
-            }
-
-            /// No body.
-            pub fn empty() -> Self {
-                Self::whole(Bytes::new())
-            }
-        }
-
-        impl Body for $name {
-            type Data = Bytes;
-            type Error = BoxError;
-
-            fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-                match &mut self.get_mut().0 {
-                    Inner::Untouched(body) => Pin::new(body).poll_frame(cx),
-                    Inner::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
-                }
-            }
-
-            fn is_end_stream(&self) -> bool {
-                match &self.0 {
-                    Inner::Untouched(body) => body.is_end_stream(),
-                    Inner::Whole(body) => body.is_end_stream(),
-                }
-            }
-
-            fn size_hint(&self) -> SizeHint {
-                match &self.0 {
-                    Inner::Untouched(body) => body.size_hint(),
-                    Inner::Whole(body) => body.size_hint(),
-                }
-            }
-        }
-    };
-}
-
+/// A body that is somebody else's, or there as a whole.
 #[derive(Debug)]
-enum Inner {
+enum Plain {
     /// Somebody else's body, frame by frame.
     Untouched(Boxed),
     /// Bytes of ours, or read whole and changed.
     Whole(Full<Bytes>),
 }
 
-body_of_two! {
-    /// What the layer hands to the service inside: the client's body as it came, or the bytes that it was changed to.
-    RequestBody
+impl Plain {
+    fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self::Whole(Full::new(bytes.into()))
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Polled {
+        match self {
+            Self::Untouched(body) => Pin::new(body).poll_frame(cx),
+            Self::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
+        }
+    }
+
+    fn is_end(&self) -> bool {
+        match self {
+            Self::Untouched(body) => body.is_end_stream(),
+            Self::Whole(body) => body.is_end_stream(),
+        }
+    }
+
+    fn hint(&self) -> SizeHint {
+        match self {
+            Self::Untouched(body) => body.size_hint(),
+            Self::Whole(body) => body.size_hint(),
+        }
+    }
 }
 
-body_of_two! {
-    /// What the layer answers with: the inner body as it came, or the bytes that it was changed to.
-    ReplyBody
+/// What the layer hands to the service inside: the client's body as it came, or the bytes that it was changed to.
+#[derive(Debug)]
+pub struct RequestBody(Plain);
+
+impl RequestBody {
+    /// A body that is passed on as it streams in.
+    pub fn untouched<B>(body: B) -> Self
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        Self(Plain::Untouched(boxed(body)))
+    }
+
+    /// A body that is there as a whole.
+    pub fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self(Plain::whole(bytes))
+    }
+
+    /// No body.
+    pub fn empty() -> Self {
+        Self::whole(Bytes::new())
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Polled {
+        self.get_mut().0.poll(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.hint()
+    }
+}
+
+/// What the layer answers with.
+pub struct ReplyBody(Inner);
+
+enum Inner {
+    /// The inner body as it came, or the bytes that it was changed to.
+    Plain(Plain),
+    /// A stream that the proxy reads, changes and settles as it goes.
+    Pumped(Pump),
+}
+
+impl ReplyBody {
+    /// A body that is passed on as it streams in.
+    pub fn untouched<B>(body: B) -> Self
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        Self(Inner::Plain(Plain::Untouched(boxed(body))))
+    }
+
+    /// A body that is there as a whole.
+    pub fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self(Inner::Plain(Plain::whole(bytes)))
+    }
+
+    /// No body.
+    pub fn empty() -> Self {
+        Self::whole(Bytes::new())
+    }
+
+    /// A body that `work` fills through the other end of `pieces`. Where the client leaves, `work` goes on by itself on `tracker`, if given.
+    pub(super) fn pumped(work: BoxFuture<'static, ()>, pieces: mpsc::Receiver<Bytes>, tracker: Option<TaskTracker>) -> Self {
+        Self(Inner::Pumped(Pump { work: Some(work), pieces, tracker }))
+    }
+}
+
+impl fmt::Debug for ReplyBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Inner::Plain(plain) => plain.fmt(f),
+            Inner::Pumped(_) => f.write_str("Pumped"),
+        }
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Polled {
+        match &mut self.get_mut().0 {
+            Inner::Plain(plain) => plain.poll(cx),
+            Inner::Pumped(pump) => pump.poll(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Inner::Plain(plain) => plain.is_end(),
+            Inner::Pumped(pump) => pump.work.is_none() && pump.pieces.is_empty(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Inner::Plain(plain) => plain.hint(),
+            Inner::Pumped(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// Work and what it yields. Polled by the connection itself, so that no piece has to wake another task.
+struct Pump {
+    /// `None` once it is done.
+    work: Option<BoxFuture<'static, ()>>,
+    pieces: mpsc::Receiver<Bytes>,
+    /// Where the work goes on when the client has left; `None`: it ends.
+    tracker: Option<TaskTracker>,
+}
+
+impl Pump {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Polled {
+        loop {
+            if let Poll::Ready(piece) = self.pieces.poll_recv(cx) {
+                return Poll::Ready(piece.map(|bytes| Ok(Frame::data(bytes))));
+            }
+            let Some(work) = &mut self.work else { return Poll::Ready(None) };
+            if work.as_mut().poll(cx).is_ready() {
+                self.work = None;
+            } else if self.pieces.is_empty() {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        go_on(self.work.take(), self.tracker.take());
+    }
+}
+
+/// Goes on with work whose client has left.
+fn go_on(work: Option<BoxFuture<'static, ()>>, tracker: Option<TaskTracker>) {
+    if let (Some(work), Some(tracker), Ok(runtime)) = (work, tracker, tokio::runtime::Handle::try_current()) {
+        tracker.spawn_on(work, &runtime);
+    }
+}
+
+/// A future whose work goes on by itself on a tracker where the client leaves before it is done.
+pub(super) struct Finish<T: Send + 'static> {
+    /// `None` once it is done.
+    work: Option<BoxFuture<'static, T>>,
+    tracker: Option<TaskTracker>,
+}
+
+impl<T: Send + 'static> Finish<T> {
+    pub(super) fn new(work: BoxFuture<'static, T>, tracker: Option<TaskTracker>) -> Self {
+        Self { work: Some(work), tracker }
+    }
+}
+
+impl<T: Send + 'static> Future for Finish<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let Some(work) = &mut self.work else { return Poll::Pending };
+        let done = work.as_mut().poll(cx);
+        if done.is_ready() {
+            self.work = None;
+        }
+        done
+    }
+}
+
+impl<T: Send + 'static> Drop for Finish<T> {
+    fn drop(&mut self) {
+        // A response that nobody takes is dropped, and with it the body: what goes on there goes on by itself in its turn.
+        let work = self.work.take().map(|work| -> BoxFuture<'static, ()> { Box::pin(async move { drop(work.await) }) });
+        go_on(work, self.tracker.take());
+    }
 }

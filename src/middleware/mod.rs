@@ -1,5 +1,27 @@
 //! Where pure code and async meet: the Tower layer.
+//!
+//! [`ConversationLayer`] wraps any service that speaks A2A over HTTP. A request that is none of our business is handed on as it came. A send
+//! runs on a task of its own, so that the turn is recorded whatever becomes of the client; what outlives a request runs on the layer's task
+//! tracker, which [`ConversationLayer::drained`] waits for.
 
+mod agent;
 mod body;
+mod core;
+mod guard;
+mod layer;
+mod operate;
+mod reading;
+mod respond;
+mod send;
 
 pub use body::{BoxError, ReplyBody, RequestBody};
+pub use core::{Clock, SystemClock};
+pub use layer::{Conversation, ConversationLayer};
+pub use reading::decode;
+
+/// Says that the message was put into its conversation by a proxy in front: neither inject nor rewrite a second time. Set on every forwarded
+/// send.
+pub const HOP_HEADER: http::HeaderName = http::HeaderName::from_static("a2a-multiturn-hop");
+
+/// What was done with a request, for whoever debugs.
+pub const DEBUG_HEADER: http::HeaderName = http::HeaderName::from_static("a2a-multiturn");

@@ -1,0 +1,143 @@
+//! The agent, as one request sees it: the service inside, and the head with which it is called.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
+use http_body::Body;
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
+use tower_service::Service;
+
+use super::HOP_HEADER;
+use super::body::{BoxError, RequestBody};
+use super::core::mint;
+use super::reading::{self, ReadError};
+use crate::a2a::Dialect;
+use crate::a2a::jsonrpc::{self, Verb};
+use crate::conversation::policy::Policy;
+use crate::exchange::Refusal;
+use crate::json::quote;
+
+/// The body of an answer of the agent.
+pub(super) type AgentBody = UnsyncBoxBody<Bytes, BoxError>;
+
+type CallFn = dyn FnMut(Request<RequestBody>) -> BoxFuture<'static, Result<Response<AgentBody>, BoxError>> + Send;
+
+/// The service inside, and the head of the client's request: also what the proxy asks of its own goes with the client's credential.
+pub(super) struct Agent {
+    call: Box<CallFn>,
+    uri: Uri,
+    headers: HeaderMap,
+    extensions: Extensions,
+    timeouts: crate::conversation::policy::Timeouts,
+    reply_bytes: usize,
+}
+
+/// An answer, read whole.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) head: http::response::Parts,
+    pub(super) body: Bytes,
+    /// Whether the body is another than came over the wire.
+    pub(super) decoded: bool,
+}
+
+impl Agent {
+    pub(super) fn new<S, B2>(inner: S, head: &http::request::Parts, policy: &Policy) -> Self
+    where
+        S: Service<Request<RequestBody>, Response = Response<B2>> + Clone + Send + 'static,
+        S::Future: Send,
+        S::Error: Into<BoxError>,
+        B2: Body<Data = Bytes> + Send + 'static,
+        B2::Error: Into<BoxError>,
+    {
+        let call = move |request| -> BoxFuture<'static, Result<Response<AgentBody>, BoxError>> {
+            let mut inner = inner.clone();
+            Box::pin(async move {
+                std::future::poll_fn(|cx| inner.poll_ready(cx)).await.map_err(Into::into)?;
+                let response = inner.call(request).await.map_err(Into::into)?;
+                Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
+            })
+        };
+        Self {
+            call: Box::new(call),
+            uri: head.uri.clone(),
+            headers: head.headers.clone(),
+            extensions: head.extensions.clone(),
+            timeouts: policy.timeouts,
+            reply_bytes: policy.limits.reply_bytes,
+        }
+    }
+
+    /// The request, with another body than the client's.
+    fn request(&self, body: RequestBody) -> Request<RequestBody> {
+        let mut request = Request::new(body);
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.uri.clone();
+        *request.headers_mut() = self.headers.clone();
+        *request.extensions_mut() = self.extensions.clone();
+        let headers = request.headers_mut();
+        // Framing is that of the new body; what comes back has to be read.
+        for name in [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONTENT_ENCODING, header::EXPECT] {
+            headers.remove(name);
+        }
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        headers.insert(HOP_HEADER, HeaderValue::from_static("1"));
+        request
+    }
+
+    /// Sends the body, waits for the head of the answer.
+    pub(super) async fn send(&mut self, body: Bytes) -> Result<Response<AgentBody>, Refusal> {
+        let request = self.request(RequestBody::whole(body));
+        let answer = (self.call)(request);
+        let answer = tokio::time::timeout(self.timeouts.first_byte, answer).await.map_err(|_| Refusal::timeout())?;
+        answer.map_err(|error| refusal_of(&*error))
+    }
+
+    /// Reads an answer whole.
+    pub(super) fn read(&self, answer: Response<AgentBody>) -> impl Future<Output = Result<Answer, Refusal>> + Send + use<> {
+        read(answer, self.reply_bytes, self.timeouts.idle)
+    }
+
+    /// Asks for a task, in the proxy's own name. `within` bounds the whole exchange.
+    pub(super) async fn task(&mut self, id: &str, dialect: Dialect, within: Duration) -> Result<Answer, Refusal> {
+        // One server answers without history where no length is named.
+        let params = format!("{{\"id\":{},\"historyLength\":100}}", quote(id));
+        self.ask(Verb::Get, dialect, &params, within).await
+    }
+
+    /// Calls a method in the proxy's own name.
+    pub(super) async fn ask(&mut self, verb: Verb, dialect: Dialect, params: &str, within: Duration) -> Result<Answer, Refusal> {
+        let body = jsonrpc::request(&quote(&mint()), verb.method(dialect), params);
+        let exchange = async { self.read(self.send(body.into()).await?).await };
+        tokio::time::timeout(within, exchange).await.map_err(|_| Refusal::timeout())?
+    }
+}
+
+async fn read(answer: Response<AgentBody>, limit: usize, idle: Duration) -> Result<Answer, Refusal> {
+    let (head, body) = answer.into_parts();
+    let read = reading::read(body, limit, Some(idle)).await;
+    let body = read.map_err(|error| match error {
+        ReadError::TooLarge => Refusal::reply_too_large(limit),
+        ReadError::Idle => Refusal::timeout(),
+        ReadError::Broken(error) => refusal_of(&*error),
+    })?;
+    let Some(encoding) = reading::encoding(&head.headers) else { return Ok(Answer { head, body, decoded: false }) };
+    let decoded = reading::decode(encoding, &body, limit);
+    let body = decoded.ok_or_else(|| Refusal::malformed("its content-encoding cannot be decoded"))?;
+    Ok(Answer { head, body, decoded: true })
+}
+
+/// Whose fault an error of the service inside is. A timeout is told by an `io::Error` of that kind, wherever it stands in the chain.
+pub(super) fn refusal_of(error: &(dyn std::error::Error + 'static)) -> Refusal {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::TimedOut) {
+            return Refusal::timeout();
+        }
+        cause = error.source();
+    }
+    Refusal::unreachable()
+}

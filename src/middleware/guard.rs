@@ -1,0 +1,94 @@
+//! The lease in the hands of a request: renewed while it is held, given back on every way out.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use super::core::Core;
+use crate::context::{Context, Settlement};
+use crate::store::{Bind, Lease, Pending, StoreError};
+use crate::turn::Bound;
+
+/// A lease that is given back when it is dropped: by an error, a panic, a client that left.
+pub(super) struct Guard {
+    core: Arc<Core>,
+    /// `None` once the lease is settled, given back or left to the turn.
+    lease: Option<Lease>,
+}
+
+impl Guard {
+    pub(super) fn new(core: Arc<Core>, lease: Lease) -> Self {
+        Self { core, lease: Some(lease) }
+    }
+
+    /// Runs `work`, renewing the lease at a third of its life.
+    pub(super) async fn renewing<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        let period = self.core.policy.guard.lease / 3;
+        loop {
+            match tokio::time::timeout(period, &mut work).await {
+                Ok(done) => return done,
+                // A lease that cannot be renewed is noticed at the settle, by its token.
+                Err(_) => self.renew().await,
+            }
+        }
+    }
+
+    async fn renew(&self) {
+        if let Some(lease) = &self.lease
+            && let Err(error) = self.core.store.renew(lease, self.core.lease_end()).await
+        {
+            tracing::warn!(%error, "the lease could not be renewed");
+        }
+    }
+
+    fn lease(&self) -> Result<&Lease, StoreError> {
+        self.lease.as_ref().ok_or(StoreError::LeaseLost)
+    }
+
+    pub(super) async fn bind(&mut self, bind: Bind) -> Result<Bound, StoreError> {
+        let (lease, bound) = self.core.store.bind(self.lease()?, bind).await?;
+        self.lease = Some(lease);
+        Ok(bound)
+    }
+
+    pub(super) async fn observe(&self, pending: Pending) -> Result<(), StoreError> {
+        self.core.store.observe(self.lease()?, pending).await
+    }
+
+    /// Ends the turn; the lease is free when this returns.
+    pub(super) async fn settle(&mut self, settlement: Settlement) -> Result<Arc<Context>, StoreError> {
+        let context = self.core.store.settle(self.lease()?, settlement).await?;
+        self.lease = None;
+        Ok(context)
+    }
+
+    /// Gives the lease back without a turn.
+    pub(super) async fn release(mut self) {
+        if let Some(lease) = self.lease.take()
+            && let Err(error) = self.core.store.release(&lease).await
+        {
+            tracing::warn!(%error, "the lease could not be given back; it expires");
+        }
+    }
+
+    /// Leaves the lease with the turn, which goes on at the agent.
+    pub(super) fn leave(mut self) {
+        self.lease = None;
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let Some(lease) = self.lease.take() else { return };
+        let core = Arc::clone(&self.core);
+        // Outside a runtime nothing can be done: the lease expires.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let release = async move {
+                if let Err(error) = core.store.release(&lease).await {
+                    tracing::warn!(%error, "the lease could not be given back; it expires");
+                }
+            };
+            self.core.tracker.spawn_on(release, &runtime);
+        }
+    }
+}

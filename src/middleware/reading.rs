@@ -1,0 +1,79 @@
+//! Bodies that have to be read whole: bounded, and decoded.
+
+use std::io::Read;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, header};
+use http_body::Body;
+use http_body_util::BodyExt;
+
+use super::body::BoxError;
+
+/// Why a body could not be read.
+#[derive(Debug)]
+pub(super) enum ReadError {
+    /// It is longer than the limit.
+    TooLarge,
+    /// Nothing came for too long.
+    Idle,
+    /// It broke off.
+    Broken(BoxError),
+}
+
+/// Reads a body of at most `limit` bytes. `idle` bounds the time between two pieces of it.
+pub(super) async fn read<B>(body: B, limit: usize, idle: Option<Duration>) -> Result<Bytes, ReadError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<BoxError>,
+{
+    let mut body = std::pin::pin!(body);
+    if usize::try_from(body.size_hint().lower()).is_ok_and(|lower| lower > limit) {
+        return Err(ReadError::TooLarge);
+    }
+    let mut first = Bytes::new();
+    let mut more = BytesMut::new();
+    loop {
+        let frame = match idle {
+            Some(idle) => tokio::time::timeout(idle, body.frame()).await.map_err(|_| ReadError::Idle)?,
+            None => body.frame().await,
+        };
+        let Some(frame) = frame else { break };
+        let Ok(data) = frame.map_err(|error| ReadError::Broken(error.into()))?.into_data() else { continue };
+        if first.len() + more.len() + data.len() > limit {
+            return Err(ReadError::TooLarge);
+        }
+        // Most bodies come in one piece: it is used as it is.
+        match (first.is_empty(), more.is_empty()) {
+            (true, true) => first = data,
+            _ => {
+                if more.is_empty() {
+                    more.extend_from_slice(&std::mem::take(&mut first));
+                }
+                more.extend_from_slice(&data);
+            }
+        }
+    }
+    Ok(if more.is_empty() { first } else { more.freeze() })
+}
+
+/// The encoding of a body, where it has one.
+pub(super) fn encoding(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(header::CONTENT_ENCODING).iter();
+    let encoding = values.next()?.to_str().unwrap_or("unreadable").trim();
+    // Several of them stand for nested encodings, which nobody uses here.
+    let encoding = if values.next().is_some() { "nested" } else { encoding };
+    (!encoding.is_empty() && !encoding.eq_ignore_ascii_case("identity")).then_some(encoding)
+}
+
+/// Decodes a body; `None` where the encoding is unknown, the bytes are damaged, or more than `limit` bytes come out.
+pub fn decode(encoding: &str, bytes: &[u8], limit: usize) -> Option<Bytes> {
+    let most = limit as u64 + 1;
+    let mut out = Vec::new();
+    let read = match encoding.to_ascii_lowercase().as_str() {
+        "gzip" | "x-gzip" => flate2::read::MultiGzDecoder::new(bytes).take(most).read_to_end(&mut out),
+        "deflate" => flate2::read::ZlibDecoder::new(bytes).take(most).read_to_end(&mut out),
+        _ => return None,
+    };
+    (read.is_ok() && out.len() <= limit).then(|| out.into())
+}

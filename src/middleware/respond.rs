@@ -1,0 +1,63 @@
+//! Answers to the client.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+
+use super::body::ReplyBody;
+use crate::exchange::{Refusal, sse_event};
+
+/// Headers that speak of a body's bytes, and are wrong once these are others.
+const OF_BYTES: [HeaderName; 9] = [
+    header::CONTENT_LENGTH,
+    header::TRANSFER_ENCODING,
+    header::CONTENT_ENCODING,
+    header::ETAG,
+    header::ACCEPT_RANGES,
+    HeaderName::from_static("digest"),
+    HeaderName::from_static("content-digest"),
+    HeaderName::from_static("repr-digest"),
+    HeaderName::from_static("content-md5"),
+];
+
+pub(super) fn drop_framing(headers: &mut HeaderMap) {
+    for name in OF_BYTES {
+        headers.remove(name);
+    }
+}
+
+/// The agent's answer with another body.
+pub(super) fn rewritten(mut head: http::response::Parts, body: String) -> Response<ReplyBody> {
+    drop_framing(&mut head.headers);
+    Response::from_parts(head, ReplyBody::whole(body))
+}
+
+/// The agent's answer as it came.
+pub(super) fn untouched(mut head: http::response::Parts, body: Bytes, decoded: bool) -> Response<ReplyBody> {
+    if decoded {
+        drop_framing(&mut head.headers);
+    } else {
+        // The body goes out as one piece of known length, however it came.
+        head.headers.remove(header::TRANSFER_ENCODING);
+    }
+    Response::from_parts(head, ReplyBody::whole(body))
+}
+
+/// An answer of our own: JSON, or the one event of a stream where the call streams, since half of the clients do not read JSON there.
+pub(super) fn own(json: &str, streams: bool, status: u16) -> Response<ReplyBody> {
+    let body = if streams { sse_event(json) } else { json.to_owned() };
+    let mut response = Response::new(ReplyBody::whole(body));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+    let content_type = if streams { "text/event-stream" } else { "application/json" };
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    if streams {
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response.headers_mut().insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    }
+    response
+}
+
+/// A refusal. `id` is the request's, as JSON.
+pub(super) fn refused(refusal: &Refusal, id: &str, streams: bool) -> Response<ReplyBody> {
+    // What was not read is answered in plain HTTP too: nothing is known of the call.
+    own(&refusal.json_rpc(id), streams && refusal.status == 200, refusal.status)
+}
