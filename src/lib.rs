@@ -6,4 +6,3 @@
 pub mod json;
 
 pub mod conversation;
-
