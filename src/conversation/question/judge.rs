@@ -39,7 +39,7 @@ pub(super) fn decide(reply: &Reply<'_>, user: &str, level: Level) -> Decision {
     }
     let walk = walk(&page, level);
     match walk.ask {
-        Some(_) if ordered::is_content(user, &page) => Decision::not(Reason::Ordered, 0.9),
+        Some(_) if walk.listed || ordered::is_content(user, &page) => Decision::not(Reason::Ordered, 0.9),
         Some(ref ask) => asking(&page, &walk, ask),
         None => Decision::not(walk.reason(&page), 0.9),
     }
@@ -71,6 +71,8 @@ struct Walk {
     remarks: usize,
     /// Anything, a list too, after the question.
     followed: bool,
+    /// The questions are items of a list that is headed as one: "Questions to ask your landlord:".
+    listed: bool,
 }
 
 impl Walk {
@@ -84,6 +86,7 @@ impl Walk {
 }
 
 fn walk(page: &Page, level: Level) -> Walk {
+    let mut headed = false;
     let mut walk = Walk { followed: page.ends_masked, ..Walk::default() };
     for sentence in page.sentences.iter().rev().take(SENTENCES) {
         let found = words::find(&page.clean, sentence.range.clone());
@@ -95,7 +98,10 @@ fn walk(page: &Page, level: Level) -> Walk {
                     break;
                 }
             }
-            _ if walk.ask.is_some() => break,
+            _ if walk.ask.is_some() => {
+                headed = found.has(Kind::Not);
+                break;
+            }
             Act::Closer => walk.closer = true,
             Act::Neutral => {}
             Act::Done => break,
@@ -109,6 +115,7 @@ fn walk(page: &Page, level: Level) -> Walk {
             }
         }
     }
+    walk.listed &= headed;
     walk
 }
 
@@ -137,6 +144,7 @@ impl Walk {
         self.expected = more(self.expected, kind_of_answer(found));
         let kinds = if act == Act::Request { [Kind::Request, Kind::Order] } else { [Kind::Question, Kind::Question] };
         let words = kinds.into_iter().find_map(|k| found.at(k)).unwrap_or_else(|| range.clone());
+        self.listed = sentence.line == Line::Item;
         self.ask.get_or_insert(Ask { act, words, addressed });
         true
     }
@@ -152,11 +160,7 @@ fn act(clean: &str, sentence: &Sentence, found: &Found) -> Act {
     let marked = sentence.mark == Mark::Question;
     let requests =
         (found.has(Kind::Request) || found.has(Kind::Order) && sentence.line == Line::Text) && !found.has(Kind::Not);
-    if found.has(Kind::Closer)
-        && !found.has(Kind::Still)
-        && !before(Kind::Request, Kind::Closer)
-        && !before(Kind::Leave, Kind::Closer)
-    {
+    if found.has(Kind::Closer) && !found.has(Kind::Still) && !before(Kind::Request, Kind::Closer) {
         return Act::Closer;
     }
     if found.has(Kind::Courtesy) && !(marked && before(Kind::Question, Kind::Courtesy)) && !requests {

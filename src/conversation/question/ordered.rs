@@ -1,6 +1,6 @@
 //! Questions that the user ordered are the content of the reply: interview questions, a quiz, a translation of a question.
 
-use super::structure::{Line, Mark, Page};
+use super::structure::{Line, Mark, Page, ceil, floor};
 use super::words::{self, Kind};
 
 /// No more of the user's message than this is read: the order stands at its start or its end.
@@ -18,8 +18,8 @@ pub(super) fn is_content(user: &str, page: &Page) -> bool {
 }
 
 fn ends(user: &str) -> String {
-    let head = user.floor_char_boundary(READ);
-    let tail = user.ceil_char_boundary(head.max(user.len().saturating_sub(READ)));
+    let head = floor(user, READ);
+    let tail = ceil(user, head.max(user.len().saturating_sub(READ)));
     [&user[..head], " ", &user[tail..]].concat()
 }
 

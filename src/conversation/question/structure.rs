@@ -46,7 +46,7 @@ pub(super) struct Page {
 
 pub(super) fn read(text: &str) -> Page {
     let text = text.trim_end();
-    let base = text.ceil_char_boundary(text.len().saturating_sub(WINDOW));
+    let base = ceil(text, text.len().saturating_sub(WINDOW));
     let window = &text[base..];
     let mut clean = Vec::with_capacity(window.len());
     let mut lines = Vec::new();
@@ -71,6 +71,16 @@ pub(super) fn read(text: &str) -> Page {
         split(&page.clean, range, kind, &mut page.sentences);
     }
     page
+}
+
+/// The character boundary at or before `at`. (The standard library's needs a newer compiler than the crate.)
+pub(super) fn floor(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0)
+}
+
+/// The character boundary at or after `at`.
+pub(super) fn ceil(text: &str, at: usize) -> usize {
+    (at..text.len()).find(|&i| text.is_char_boundary(i)).unwrap_or(text.len())
 }
 
 fn is_fence(line: &str) -> bool {
@@ -114,7 +124,7 @@ fn is_numbered(line: &str) -> bool {
 #[derive(Default)]
 struct Open {
     code: Option<(usize, usize)>,
-    quotes: [Option<usize>; 5],
+    quotes: [Option<usize>; 6],
 }
 
 fn mask_line(line: &str, clean: &mut Vec<u8>) {
@@ -128,8 +138,9 @@ fn mask_line(line: &str, clean: &mut Vec<u8>) {
             _ => c.len_utf8(),
         };
         if !matches!(c, '`') && len == c.len_utf8() {
+            let before = line[..at].chars().next_back().unwrap_or(' ');
             push(c, clean);
-            quote(c, clean, &mut open);
+            quote(c, before, rest[len..].chars().next().unwrap_or(' '), clean, &mut open);
         }
         at += len;
     }
@@ -164,6 +175,9 @@ fn link(rest: &str, clean: &mut Vec<u8>) -> usize {
 
 /// Lower case where that keeps the length; markdown's emphasis becomes white space.
 fn push(c: char, clean: &mut Vec<u8>) {
+    if c.is_ascii_alphanumeric() || c == ' ' {
+        return clean.push(c.to_ascii_lowercase() as u8);
+    }
     let mut lower = c.to_lowercase();
     let c = match (c, lower.next(), lower.next()) {
         ('*' | '_' | '~' | '\u{1}', ..) => ' ',
@@ -173,9 +187,13 @@ fn push(c: char, clean: &mut Vec<u8>) {
     clean.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
-fn quote(c: char, clean: &mut [u8], open: &mut Open) {
+fn quote(c: char, before: char, next: char, clean: &mut [u8], open: &mut Open) {
     let (slot, opens, closes) = match c {
         '"' => (0, true, true),
+        // An apostrophe stands inside a word, or after a blank that tokenisers put there.
+        '\'' | '‘' | '’' => {
+            (5, !before.is_alphanumeric() && next.is_alphanumeric(), !next.is_alphanumeric() && c != '‘')
+        }
         '“' => (1, true, open.quotes[1].is_some_and(|from| clean[from..].starts_with("„".as_bytes()))),
         '„' => (1, true, false),
         '”' => (1, false, true),

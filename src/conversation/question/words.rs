@@ -7,6 +7,8 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use super::structure::{ceil, floor};
+
 mod asian;
 mod chinese;
 mod english;
@@ -122,8 +124,8 @@ fn start(phrase: &str) -> Option<Start> {
 pub(super) fn find(text: &str, sentence: Range<usize>) -> Found {
     let text = &text[..sentence.end];
     let mut found = Found::default();
-    let head = text.floor_char_boundary(sentence.end.min(sentence.start + REACH));
-    let tail = text.ceil_char_boundary(head.max(sentence.end.saturating_sub(REACH)));
+    let head = floor(text, sentence.end.min(sentence.start + REACH));
+    let tail = ceil(text, head.max(sentence.end.saturating_sub(REACH)));
     scan(text, sentence.start..head, true, &mut found);
     scan(text, tail..sentence.end, tail == sentence.start, &mut found);
     found
@@ -186,7 +188,7 @@ fn matched(phrase: &str, text: &str, at: usize) -> Option<usize> {
     let (first, rest) = phrase.split_once('*').map_or((phrase, None), |(a, b)| (a, Some(b)));
     let end = literal(first, text, at)?;
     let Some(rest) = rest else { return Some(end) };
-    let reach = text.floor_char_boundary(text.len().min(end + GAP));
+    let reach = floor(text, text.len().min(end + GAP));
     text[end..reach].char_indices().find_map(|(i, _)| {
         let at = end + i;
         let before = text[..at].chars().next_back().unwrap_or(' ');
@@ -195,31 +197,53 @@ fn matched(phrase: &str, text: &str, at: usize) -> Option<usize> {
     })
 }
 
-fn literal(phrase: &str, text: &str, at: usize) -> Option<usize> {
-    let mut rest = &text[at..];
-    let mut last = ' ';
-    for p in phrase.chars() {
-        rest = match p {
-            '~' => return Some(text.len() - rest.len()),
-            '$' => return rest.chars().all(|c| !c.is_alphanumeric()).then_some(text.len() - rest.len()),
-            ' ' => Some(unspaced(rest)).filter(|r| r.len() < rest.len())?,
-            '\'' => unspaced(rest).strip_prefix(['\'', '’'])?,
-            _ => rest.strip_prefix(p)?,
-        };
-        last = p;
+/// Byte by byte: the signs of a phrase are ASCII, and this is the innermost loop.
+fn literal(phrase: &str, text: &str, mut at: usize) -> Option<usize> {
+    let bytes = text.as_bytes();
+    for &p in phrase.as_bytes() {
+        match p {
+            b'~' => return Some(at),
+            b'$' => return text.get(at..)?.chars().all(|c| !c.is_alphanumeric()).then_some(at),
+            b' ' => at = Some(skip_space(text, at)).filter(|&to| to > at)?,
+            b'\'' => at = text.len() - text[skip_space(text, at)..].strip_prefix(['\'', '’'])?.len(),
+            _ if bytes.get(at) == Some(&p) => at += 1,
+            _ => return None,
+        }
     }
-    let next = rest.chars().next().unwrap_or(' ');
-    (!is_joined(last, next)).then_some(text.len() - rest.len())
+    let last = phrase.chars().next_back().unwrap_or(' ');
+    let next = text[at..].chars().next().unwrap_or(' ');
+    (!is_joined(last, next)).then_some(at)
 }
 
-fn unspaced(text: &str) -> &str {
-    text.trim_start_matches([' ', '\t', '\u{a0}', '\u{3000}'])
+fn skip_space(text: &str, at: usize) -> usize {
+    text.len() - text[at..].trim_start_matches([' ', '\t', '\u{a0}', '\u{3000}']).len()
 }
 
 /// Whether two neighbours are inside one word. In Han, Kana, Thai and the like, and in Hangul with its endings, nothing is.
 fn is_joined(left: char, right: char) -> bool {
-    let lettered = left.is_alphanumeric() || matches!(left, '\'' | '’');
-    lettered && right.is_alphanumeric() && !is_unspaced(left) && !is_unspaced(right)
+    let lettered = is_lettered(left) || matches!(left, '\'' | '’');
+    lettered && is_lettered(right) && !is_unspaced(left) && !is_unspaced(right)
+}
+
+/// Letters, and the signs inside an Indic or Persian word that Unicode counts as none: virama, nukta, joiners.
+fn is_lettered(c: char) -> bool {
+    let sign = matches!(
+        c,
+        '\u{93c}'
+            | '\u{94d}'
+            | '\u{9bc}'
+            | '\u{9cd}'
+            | '\u{a4d}'
+            | '\u{acd}'
+            | '\u{b4d}'
+            | '\u{bcd}'
+            | '\u{c4d}'
+            | '\u{ccd}'
+            | '\u{d4d}'
+            | '\u{200c}'
+            | '\u{200d}'
+    );
+    sign || c.is_alphanumeric()
 }
 
 fn is_unspaced(c: char) -> bool {

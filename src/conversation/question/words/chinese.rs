@@ -486,4 +486,10 @@ pub(super) const ROWS: &[Row] = &[
     (Question, "是否继续"),
     (Question, "是否繼續"),
     (Question, "是否要"),
+    (Question, "什么*呢$"),
+    (Question, "什麼*呢$"),
+    (Question, "哪*呢$"),
+    (Question, "几*呢$"),
+    (Question, "多少*呢$"),
+    (Question, "怎么*呢$"),
 ];

@@ -267,6 +267,8 @@ pub(super) const ROWS: &[Row] = &[
     (Repeat, "fasse"),
     (Repeat, "verfasse"),
     // Dutch
+    (Closer, "mee helpen"),
+    (Closer, "ergens anders"),
     (Open, "welke"),
     (Open, "welk"),
     (Open, "wanneer"),

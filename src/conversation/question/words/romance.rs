@@ -279,6 +279,10 @@ pub(super) const ROWS: &[Row] = &[
     (Repeat, "cómo se dice"),
     (Repeat, "resume"),
     // French
+    (Approval, "continuer"),
+    (Approval, "je continue"),
+    (Approval, "poursuivre"),
+    (Approval, "poursuive"),
     (Question, "^quel est votre"),
     (Question, "^quelle est votre"),
     (Question, "^quelle date"),
@@ -464,7 +468,6 @@ pub(super) const ROWS: &[Row] = &[
     (Address, "je"),
     (Address, "moi"),
     (Address, "toi"),
-    (Approval, "continu~"),
     (Approval, "procéd~"),
     (Approval, "d'accord"),
     (Approval, "est correct"),
@@ -915,6 +918,9 @@ pub(super) const ROWS: &[Row] = &[
     (Repeat, "como se diz"),
     (Repeat, "resuma"),
     // Romanian
+    (Approval, "continui"),
+    (Approval, "continuăm"),
+    (Approval, "continuați"),
     (Request, "vă rog să confirmați"),
     (Request, "vă rugăm să confirmați"),
     (Request, "vă rog să îmi"),

@@ -364,6 +364,9 @@ pub(super) const ROWS: &[Row] = &[
     (Artifact, "завантаж~"),
     (Document, "скріншот"),
     // Polish
+    (Closer, "jeszcze w czymś"),
+    (Closer, "czymś pomóc"),
+    (Closer, "czymś ci pomóc"),
     (Question, "^czy chcesz"),
     (Question, "^czy mogę"),
     (Question, "^czy pan"),
