@@ -227,23 +227,23 @@ fn is_joined(left: char, right: char) -> bool {
 
 /// Letters, and the signs inside an Indic or Persian word that Unicode counts as none: virama, nukta, joiners.
 fn is_lettered(c: char) -> bool {
-    let sign = matches!(
-        c,
-        '\u{93c}'
-            | '\u{94d}'
-            | '\u{9bc}'
-            | '\u{9cd}'
-            | '\u{a4d}'
-            | '\u{acd}'
-            | '\u{b4d}'
-            | '\u{bcd}'
-            | '\u{c4d}'
-            | '\u{ccd}'
-            | '\u{d4d}'
-            | '\u{200c}'
-            | '\u{200d}'
-    );
-    sign || c.is_alphanumeric()
+    c.is_alphanumeric()
+        || matches!(
+            c,
+            '\u{93c}'
+                | '\u{94d}'
+                | '\u{9bc}'
+                | '\u{9cd}'
+                | '\u{a4d}'
+                | '\u{acd}'
+                | '\u{b4d}'
+                | '\u{bcd}'
+                | '\u{c4d}'
+                | '\u{ccd}'
+                | '\u{d4d}'
+                | '\u{200c}'
+                | '\u{200d}'
+        )
 }
 
 fn is_unspaced(c: char) -> bool {
