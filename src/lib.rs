@@ -8,24 +8,3 @@ pub mod json;
 pub mod a2a;
 
 pub mod conversation;
-
-pub mod task;
-
-pub mod context;
-
-pub mod turn;
-
-pub mod exchange;
-
-pub mod store;
-
-pub mod middleware;
-
-#[cfg(feature = "proxy")]
-pub mod config;
-
-#[cfg(feature = "proxy")]
-pub mod proxy;
-
-#[cfg(feature = "proxy")]
-pub mod cli;

@@ -1,0 +1,224 @@
+//! The rules of language: walk back from the end of the reply until a sentence decides.
+
+use std::ops::Range;
+
+use super::structure::{self, Line, Mark, Page, Sentence};
+use super::words::{self, Found, Kind};
+use super::{Decision, Expected, Level, Reason, Reply, explicit, ordered};
+
+/// No more sentences than this are looked at, from the end.
+const SENTENCES: usize = 24;
+/// This many statements may follow a question that speaks to the user.
+const REMARKS: usize = 2;
+
+/// What a sentence does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// It asks, with a question's mark or form.
+    Question,
+    /// It asks for something in other words.
+    Request,
+    Closer,
+    /// Says nothing either way.
+    Neutral,
+    /// The agent went on by itself.
+    Done,
+    Statement,
+}
+
+pub(super) fn decide(reply: &Reply<'_>, user: &str, level: Level) -> Decision {
+    if reply.text.trim_end().is_empty() {
+        return Decision::not(if reply.data.is_some() { Reason::Code } else { Reason::Empty }, 1.0);
+    }
+    if explicit::object(reply.text).is_some() {
+        return Decision::not(Reason::Code, 0.95);
+    }
+    let page = structure::read(reply.text);
+    if page.sentences.is_empty() {
+        return Decision::not(Reason::Code, 0.95);
+    }
+    let walk = walk(&page, level);
+    match walk.ask {
+        Some(_) if walk.listed || ordered::is_content(user, &page) => Decision::not(Reason::Ordered, 0.9),
+        Some(ref ask) => asking(&page, &walk, ask),
+        None => Decision::not(walk.reason(&page), 0.9),
+    }
+}
+
+/// For what a text waits that is known to wait.
+pub(super) fn expected(text: &str) -> Expected {
+    let page = structure::read(text);
+    walk(&page, Level::Balanced).expected
+}
+
+/// The sentence that asks.
+#[derive(Clone, Debug)]
+struct Ask {
+    act: Act,
+    words: Range<usize>,
+    addressed: bool,
+}
+
+/// What the way back from the end has seen.
+#[derive(Debug, Default)]
+struct Walk {
+    ask: Option<Ask>,
+    /// From the first asking sentence to the end of the last.
+    asked: Option<Range<usize>>,
+    expected: Expected,
+    closer: bool,
+    /// Statements after the question.
+    remarks: usize,
+    /// Anything, a list too, after the question.
+    followed: bool,
+    /// The questions are items of a list that is headed as one: "Questions to ask your landlord:".
+    listed: bool,
+}
+
+impl Walk {
+    fn reason(&self, page: &Page) -> Reason {
+        match self.closer {
+            true => Reason::Closer,
+            false if page.ends_masked => Reason::Code,
+            false => Reason::Statement,
+        }
+    }
+}
+
+fn walk(page: &Page, level: Level) -> Walk {
+    let mut headed = false;
+    let mut walk = Walk { followed: page.ends_masked, ..Walk::default() };
+    for sentence in page.sentences.iter().rev().take(SENTENCES) {
+        let found = words::find(&page.clean, sentence.range.clone());
+        let act = act(&page.clean, sentence, &found);
+        match act {
+            Act::Question | Act::Request => {
+                let asks = walk.ask(sentence, act, &found, level);
+                if !asks {
+                    break;
+                }
+            }
+            _ if walk.ask.is_some() => {
+                headed = found.has(Kind::Not);
+                break;
+            }
+            Act::Closer => walk.closer = true,
+            Act::Neutral => {}
+            Act::Done => break,
+            Act::Statement if sentence.line == Line::Item => walk.list(&found),
+            Act::Statement => {
+                walk.remarks += 1;
+                walk.followed = true;
+                if walk.remarks > remarks(level) {
+                    break;
+                }
+            }
+        }
+    }
+    walk.listed &= headed;
+    walk
+}
+
+fn remarks(level: Level) -> usize {
+    if level == Level::Strict { 0 } else { REMARKS }
+}
+
+impl Walk {
+    /// Items after a question are its options, after a request what is asked for.
+    fn list(&mut self, found: &Found) {
+        self.followed = true;
+        self.expected = more(self.expected, named(found));
+    }
+
+    /// Takes a sentence that asks. False if it does not count here, or if it is not to be looked beyond.
+    fn ask(&mut self, sentence: &Sentence, act: Act, found: &Found, level: Level) -> bool {
+        let addressed = act == Act::Request || found.has(Kind::Address) || found.has(Kind::Leave);
+        if self.ask.is_none() && !addressed && (self.followed || sentence.line == Line::Heading) {
+            return false;
+        }
+        if self.ask.is_none() && level == Level::Strict && !is_plain(sentence, act, found, addressed) {
+            return false;
+        }
+        let range = sentence.range.clone();
+        self.asked = Some(range.start..self.asked.as_ref().map_or(range.end, |a| a.end));
+        self.expected = more(self.expected, kind_of_answer(found));
+        let kinds = if act == Act::Request { [Kind::Request, Kind::Order] } else { [Kind::Question, Kind::Question] };
+        let words = kinds.into_iter().find_map(|k| found.at(k)).unwrap_or_else(|| range.clone());
+        self.listed = sentence.line == Line::Item;
+        self.ask.get_or_insert(Ask { act, words, addressed });
+        true
+    }
+}
+
+/// At `strict` a question has its mark and speaks to the user.
+fn is_plain(sentence: &Sentence, act: Act, found: &Found, addressed: bool) -> bool {
+    act == Act::Request || addressed && (sentence.mark == Mark::Question || found.has(Kind::Question))
+}
+
+fn act(clean: &str, sentence: &Sentence, found: &Found) -> Act {
+    let before = |a: Kind, b: Kind| found.at(a).is_some_and(|a| found.at(b).is_none_or(|b| a.start < b.start));
+    let marked = sentence.mark == Mark::Question;
+    let requests =
+        (found.has(Kind::Request) || found.has(Kind::Order) && sentence.line == Line::Text) && !found.has(Kind::Not);
+    if found.has(Kind::Closer) && !found.has(Kind::Still) && !before(Kind::Request, Kind::Closer) {
+        return Act::Closer;
+    }
+    if found.has(Kind::Courtesy) && !(marked && before(Kind::Question, Kind::Courtesy)) && !requests {
+        return Act::Neutral;
+    }
+    if found.has(Kind::Done) && !marked {
+        return Act::Done;
+    }
+    if marked && !found.has(Kind::Not) || found.has(Kind::Question) {
+        return Act::Question;
+    }
+    if requests {
+        return Act::Request;
+    }
+    let bracketed = clean[sentence.range.clone()].trim_start().starts_with(['(', '（']);
+    if found.has(Kind::Follow) || bracketed { Act::Neutral } else { Act::Statement }
+}
+
+/// An open question asks for words even where it offers to act: "which one shall I book".
+fn kind_of_answer(found: &Found) -> Expected {
+    let open = found.has(Kind::Open);
+    let yes = !open && (found.has(Kind::Leave) || found.has(Kind::Approval));
+    match named(found) {
+        _ if found.has(Kind::Leave) && !open => Expected::Approval,
+        Expected::FreeText if yes => Expected::Approval,
+        Expected::FreeText if !open && found.has(Kind::Document) => Expected::StructuredArtifact,
+        named => named,
+    }
+}
+
+fn named(found: &Found) -> Expected {
+    match (found.has(Kind::Credential), found.has(Kind::Artifact)) {
+        (true, _) => Expected::Credential,
+        (_, true) => Expected::StructuredArtifact,
+        _ => Expected::FreeText,
+    }
+}
+
+/// Of two answers that are waited for, the one that needs more care.
+fn more(a: Expected, b: Expected) -> Expected {
+    let rank = |e| match e {
+        Expected::FreeText => 0,
+        Expected::Approval => 1,
+        Expected::StructuredArtifact => 2,
+        Expected::Credential => 3,
+    };
+    if rank(b) > rank(a) { b } else { a }
+}
+
+fn asking(page: &Page, walk: &Walk, ask: &Ask) -> Decision {
+    let shift = |r: &Range<usize>| r.start + page.base..r.end + page.base;
+    let reason = if ask.act == Act::Request { Reason::Request } else { Reason::Question };
+    let confidence = match (ask.addressed, walk.remarks) {
+        (true, 0) => 0.95,
+        (true, _) => 0.8,
+        (false, _) => 0.7,
+    };
+    let asked = walk.asked.as_ref().map(shift);
+    let words = vec![shift(&ask.words)];
+    Decision { waiting: true, expected: walk.expected, words, asked, ..Decision::not(reason, confidence) }
+}

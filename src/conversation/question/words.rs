@@ -1,0 +1,279 @@
+//! The phrases, one row each, in tables by language, and the search for them.
+//!
+//! A phrase is lower case. `^` at its start: only where a clause begins. `$` at its end: only where the sentence ends. `~` at its end: the
+//! word may go on (an inflection). `*` inside: a gap of a few words. A space stands for any white space, `'` for any apostrophe. Scripts
+//! that put no space between words are matched anywhere.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use super::structure::{ceil, floor};
+
+mod asian;
+mod chinese;
+mod english;
+mod german_dutch;
+mod japanese;
+mod romance;
+mod slavic;
+mod southern;
+mod western_asian;
+
+/// What a phrase says about the sentence that holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It asks, with or without a mark.
+    Question,
+    /// It asks the user for something, as a statement or an order.
+    Request,
+    /// It orders the user to give something, without a "please": in a list that is as likely a step of an instruction. Rows of kind
+    /// [`Kind::Request`] that begin with `^` are of this kind.
+    Order,
+    /// It offers more help.
+    Closer,
+    /// It asks, though it holds words of an offer: "to assist you further, which …".
+    Still,
+    /// It is none of that, though it holds words that say so: "please note", "please contact them".
+    Not,
+    /// Farewell, thanks, a rhetorical question: says nothing either way.
+    Courtesy,
+    /// It goes with the question before it: "for example", "once you confirm".
+    Follow,
+    /// The agent went on without an answer: "I assumed".
+    Done,
+    /// It speaks to the user, or of the agent and the user.
+    Address,
+    /// It leaves the answer open or gives a choice: "which", "or".
+    Open,
+    /// A yes or no is asked for.
+    Approval,
+    /// The agent asks leave to act, whatever the object: "shall I".
+    Leave,
+    /// A password or the like is named.
+    Credential,
+    /// A file or form is to be handed over.
+    Artifact,
+    /// A file or form is named.
+    Document,
+    /// Words of the user's message that order text …
+    Make,
+    /// … which consists of questions.
+    Questions,
+    /// … or which repeats what the user gave: a translation, a correction.
+    Repeat,
+}
+
+const KINDS: usize = 19;
+
+pub(super) type Row = (Kind, &'static str);
+
+const TABLES: &[&[Row]] = &[
+    english::ROWS,
+    chinese::ROWS,
+    japanese::ROWS,
+    romance::ROWS,
+    german_dutch::ROWS,
+    slavic::ROWS,
+    western_asian::ROWS,
+    southern::ROWS,
+    asian::ROWS,
+];
+
+/// No sentence is searched beyond this: what asks stands at its start or its end.
+const REACH: usize = 400;
+/// A bare order stands at the start of its sentence, after a word like "okay" at most.
+const START: usize = 20;
+/// The longest gap that `*` stands for.
+const GAP: usize = 60;
+
+/// Where the first phrase of each kind was found.
+#[derive(Debug, Default)]
+pub(super) struct Found([Option<(usize, usize)>; KINDS]);
+
+impl Found {
+    pub(super) fn has(&self, kind: Kind) -> bool {
+        self.at(kind).is_some()
+    }
+
+    pub(super) fn at(&self, kind: Kind) -> Option<Range<usize>> {
+        self.0[kind as usize].map(|(start, end)| start..end)
+    }
+}
+
+/// How a phrase begins: its first two letters, or one and `\0`.
+type Start = (char, char);
+
+fn begins(first: char, second: Option<char>) -> Start {
+    (first, second.filter(|c| c.is_alphanumeric()).unwrap_or_default())
+}
+
+/// Rows by their beginning, sorted.
+static INDEX: LazyLock<Vec<(Start, Vec<Row>)>> = LazyLock::new(|| {
+    let mut rows: Vec<(Start, Row)> =
+        TABLES.iter().copied().flatten().filter_map(|row| Some((start(row.1)?, *row))).collect();
+    rows.sort_by_key(|(start, _)| *start);
+    rows.chunk_by(|a, b| a.0 == b.0).map(|same| (same[0].0, same.iter().map(|(_, row)| *row).collect())).collect()
+});
+
+fn start(phrase: &str) -> Option<Start> {
+    let mut chars = phrase.trim_start_matches('^').chars();
+    Some(begins(chars.next()?, chars.next()))
+}
+
+/// Finds the phrases in a sentence of `text`, which is lower case.
+pub(super) fn find(text: &str, sentence: Range<usize>) -> Found {
+    let text = &text[..sentence.end];
+    let mut found = Found::default();
+    let head = floor(text, sentence.end.min(sentence.start + REACH));
+    let tail = ceil(text, head.max(sentence.end.saturating_sub(REACH)));
+    scan(text, sentence.start..head, true, &mut found);
+    scan(text, tail..sentence.end, tail == sentence.start, &mut found);
+    found
+}
+
+fn scan(text: &str, range: Range<usize>, mut clause: bool, found: &mut Found) {
+    let mut before = ' ';
+    for (i, c) in text[range.clone()].char_indices() {
+        let at = range.start + i;
+        if is_separator(c) || c == '-' && before == ' ' {
+            clause = true;
+        } else if c.is_alphanumeric() {
+            if !is_joined(before, c) {
+                look(text, at, Place { clause, start: at < range.start + START }, found);
+            }
+            clause = false;
+        }
+        before = c;
+    }
+}
+
+/// Where in its sentence a word stands.
+#[derive(Clone, Copy)]
+struct Place {
+    clause: bool,
+    start: bool,
+}
+
+fn look(text: &str, at: usize, place: Place, found: &mut Found) {
+    let mut chars = text[at..].chars();
+    let Some(first) = chars.next() else { return };
+    let start = begins(first, chars.next());
+    look_for(start, text, at, place, found);
+    if start.1 != '\0' && is_unspaced(first) {
+        look_for((first, '\0'), text, at, place, found);
+    }
+}
+
+fn look_for(start: Start, text: &str, at: usize, place: Place, found: &mut Found) {
+    let Ok(i) = INDEX.binary_search_by_key(&start, |(start, _)| *start) else { return };
+    for &(kind, phrase) in &INDEX[i].1 {
+        let kind = if kind == Kind::Request && phrase.starts_with('^') { Kind::Order } else { kind };
+        if kind == Kind::Order && !place.start {
+            continue;
+        }
+        let slot = &mut found.0[kind as usize];
+        let phrase = match phrase.strip_prefix('^') {
+            Some(_) if !place.clause => continue,
+            Some(rest) => rest,
+            None => phrase,
+        };
+        if slot.is_none() {
+            *slot = matched(phrase, text, at).map(|end| (at, end));
+        }
+    }
+}
+
+/// The end of the phrase that begins at `at`.
+fn matched(phrase: &str, text: &str, at: usize) -> Option<usize> {
+    let (first, rest) = phrase.split_once('*').map_or((phrase, None), |(a, b)| (a, Some(b)));
+    let end = literal(first, text, at)?;
+    let Some(rest) = rest else { return Some(end) };
+    let reach = floor(text, text.len().min(end + GAP));
+    text[end..reach].char_indices().find_map(|(i, _)| {
+        let at = end + i;
+        let before = text[..at].chars().next_back().unwrap_or(' ');
+        let here = text[at..].chars().next()?;
+        if is_joined(before, here) { None } else { matched(rest, text, at) }
+    })
+}
+
+/// Byte by byte: the signs of a phrase are ASCII, and this is the innermost loop.
+fn literal(phrase: &str, text: &str, mut at: usize) -> Option<usize> {
+    let bytes = text.as_bytes();
+    for &p in phrase.as_bytes() {
+        match p {
+            b'~' => return Some(at),
+            b'$' => return text.get(at..)?.chars().all(|c| !c.is_alphanumeric()).then_some(at),
+            b' ' => at = Some(skip_space(text, at)).filter(|&to| to > at)?,
+            b'\'' => at = text.len() - text[skip_space(text, at)..].strip_prefix(['\'', '’'])?.len(),
+            _ if bytes.get(at) == Some(&p) => at += 1,
+            _ => return None,
+        }
+    }
+    let last = phrase.chars().next_back().unwrap_or(' ');
+    let next = text[at..].chars().next().unwrap_or(' ');
+    (!is_joined(last, next)).then_some(at)
+}
+
+fn skip_space(text: &str, at: usize) -> usize {
+    text.len() - text[at..].trim_start_matches([' ', '\t', '\u{a0}', '\u{3000}']).len()
+}
+
+/// Whether two neighbours are inside one word. In Han, Kana, Thai and the like, and in Hangul with its endings, nothing is.
+fn is_joined(left: char, right: char) -> bool {
+    let lettered = is_lettered(left) || matches!(left, '\'' | '’');
+    lettered && is_lettered(right) && !is_unspaced(left) && !is_unspaced(right)
+}
+
+/// Letters, and the signs inside an Indic or Persian word that Unicode counts as none: virama, nukta, joiners.
+fn is_lettered(c: char) -> bool {
+    c.is_alphanumeric()
+        || matches!(
+            c,
+            '\u{93c}'
+                | '\u{94d}'
+                | '\u{9bc}'
+                | '\u{9cd}'
+                | '\u{a4d}'
+                | '\u{acd}'
+                | '\u{b4d}'
+                | '\u{bcd}'
+                | '\u{c4d}'
+                | '\u{ccd}'
+                | '\u{d4d}'
+                | '\u{200c}'
+                | '\u{200d}'
+        )
+}
+
+fn is_unspaced(c: char) -> bool {
+    matches!(c, '\u{e00}'..='\u{eff}' | '\u{1000}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' | '\u{1100}'..='\u{11ff}'
+        | '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ffef}' | '\u{20000}'..)
+}
+
+fn is_separator(c: char) -> bool {
+    matches!(
+        c,
+        ',' | ':'
+            | ';'
+            | '('
+            | '['
+            | '\n'
+            | '\u{1}'
+            | '，'
+            | '、'
+            | '：'
+            | '；'
+            | '（'
+            | '،'
+            | '؛'
+            | '–'
+            | '—'
+            | '¿'
+            | '.'
+            | '!'
+            | '?'
+            | '…'
+            | '。'
+    )
+}
