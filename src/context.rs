@@ -1,5 +1,7 @@
 //! A conversation as it is kept: its turns, and the tasks that the client knows; and how a settlement changes it.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::a2a::{Dialect, State};
@@ -47,7 +49,7 @@ pub struct TaskChange {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settlement {
     /// The turn.
-    pub turn: Turn,
+    pub turn: Arc<Turn>,
     /// Whether it becomes part of the transcript; else it is kept apart.
     pub success: bool,
     /// Bytes that it takes in a record.

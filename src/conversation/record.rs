@@ -249,6 +249,7 @@ mod tests {
             user_digest: digest::message("user", &parts),
             user: Spoken { id: "m".into(), parts },
             named: (false, true),
+            joined: vec![],
             shown: Shown::default(),
             accepted: Digest([0; 32]),
             reply: Reply { source: Source::Artifacts, from: vec![0], id: String::new(), parts: vec![], question: None },

@@ -121,6 +121,8 @@ pub struct Turn {
     pub user: Spoken,
     /// Whether the message named its task, and its context.
     pub named: (bool, bool),
+    /// Receipts of messages that joined the turn while it waited for an authorisation.
+    pub joined: Vec<Part>,
     /// The digest of the client's message.
     pub user_digest: Digest,
     /// What the agent was shown with it.

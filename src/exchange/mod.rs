@@ -4,6 +4,6 @@ mod open;
 mod refusal;
 mod send;
 
-pub use open::{Opened, Plan, open, redacted};
+pub use open::{Opened, Plan, join, open, redacted};
 pub use refusal::{BUSY_CODE, Refusal, busy_task, sse_event};
 pub use send::{Asked, Send, extension_is_active};

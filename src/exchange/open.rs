@@ -91,6 +91,7 @@ fn opened(send: &Send<'_, '_>, plan: &Plan<'_>, shown: Showing, body: Option<Str
         user,
         user_text: text_of(&send.parts),
         named: (send.task_id.is_some(), send.context_id.is_some()),
+        joined: Vec::new(),
         accepted: shown.accepted,
         history_policy: shown.policy,
         window_start: shown.start,
@@ -122,12 +123,33 @@ pub fn redacted(send: &Send<'_, '_>, plan: &Plan<'_>) -> Vec<Part> {
     if plan.policy.history.credentials == Credentials::Keep || !answers_credential(send, plan) {
         return send.parts.clone();
     }
+    vec![receipt(send, plan)]
+}
+
+/// A message's length and keyed hash: enough to tell whether two were the same, and no more.
+fn receipt(send: &Send<'_, '_>, plan: &Plan<'_>) -> Part {
     let content = crate::a2a::write_parts(&send.parts, Dialect::V10);
     // HMAC takes a key of any length.
-    let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(plan.secret) else { return Vec::new() };
-    mac.update(content.as_bytes());
-    let (length, hash) = (text_of(&send.parts).len(), hex(&mac.finalize().into_bytes()));
-    vec![Part::Data(format!("{{\"credential\":{{\"length\":\"{length}\",\"hmac\":\"{hash}\"}}}}"))]
+    let hash = Hmac::<Sha256>::new_from_slice(plan.secret).map(|mut mac| {
+        mac.update(content.as_bytes());
+        hex(&mac.finalize().into_bytes())
+    });
+    let (length, hash) = (text_of(&send.parts).len(), hash.unwrap_or_default());
+    Part::Data(format!("{{\"credential\":{{\"length\":\"{length}\",\"hmac\":\"{hash}\"}}}}"))
+}
+
+/// What a message becomes that joins a turn in flight (the agent waits for an authorisation): the agent's ids, and nothing in front. And the
+/// receipt that is kept of it.
+pub fn join(send: &Send<'_, '_>, (task, context): (&str, &str), plan: &Plan<'_>) -> (String, Part) {
+    let mut edits = Edits::new();
+    edits.set_string_member(send.message.value, "taskId", task);
+    if context.is_empty() {
+        edits.remove_members(send.message.value, &["contextId"]);
+    } else {
+        edits.set_string_member(send.message.value, "contextId", context);
+    }
+    without_own_entry(&mut edits, send.message.value);
+    (edits.apply(send.call.params.doc().text()), receipt(send, plan))
 }
 
 /// Whether the agent's last word was a request for a credential, and this is the answer to it.

@@ -8,15 +8,11 @@ mod agent;
 mod body;
 mod core;
 mod guard;
-mod layer;
-mod operate;
 mod reading;
 mod respond;
-mod send;
 
 pub use body::{BoxError, ReplyBody, RequestBody};
 pub use core::{Clock, SystemClock};
-pub use layer::{Conversation, ConversationLayer};
 pub use reading::decode;
 
 /// Says that the message was put into its conversation by a proxy in front: neither inject nor rewrite a second time. Set on every forwarded

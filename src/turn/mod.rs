@@ -40,6 +40,8 @@ pub struct Opening {
     pub user_text: String,
     /// Whether the message named its task, and its context.
     pub named: (bool, bool),
+    /// Receipts of messages that joined the turn while it waited for an authorisation.
+    pub joined: Vec<Part>,
     /// The digest of the client's message as it is kept.
     pub user_digest: Digest,
     /// What the agent is shown with it.
@@ -244,6 +246,7 @@ impl Turn {
             state,
             user: opening.user.clone(),
             named: opening.named,
+            joined: opening.joined.clone(),
             user_digest: opening.user_digest,
             shown: opening.shown.clone(),
             accepted: opening.accepted,
@@ -281,15 +284,12 @@ impl Turn {
         if decision.shown.is_some() {
             return decision.shown.clone();
         }
-        if self.policy.rewrite.text == QuestionText::Full || decision.words.is_empty() {
-            return None;
-        }
-        let sentences: Vec<_> =
-            decision.words.iter().filter_map(|range| text.get(range.clone())).map(str::trim).collect();
-        Some(sentences.join(" "))
+        let asked = decision.asked.clone().filter(|_| self.policy.rewrite.text == QuestionText::Tail)?;
+        Some(text.get(asked)?.trim().to_owned())
     }
 
     fn settlement(&self, turn: transcript::Turn, bound: &Bound, now: u64) -> Settlement {
+        let turn = Arc::new(turn);
         let success = matches!(turn.state, State::Completed | State::InputRequired);
         let attempt = Attempt {
             upstream_task: (bound.upstream_task != bound.task_id).then(|| bound.upstream_task.as_str().into()),
