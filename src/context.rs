@@ -48,8 +48,8 @@ pub struct TaskChange {
 /// The end of a turn, to be applied to its context in one step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settlement {
-    /// The turn.
-    pub turn: Arc<Turn>,
+    /// The turn; none where only a task changes (an open one that is cancelled).
+    pub turn: Option<Arc<Turn>>,
     /// Whether it becomes part of the transcript; else it is kept apart.
     pub success: bool,
     /// Bytes that it takes in a record.
@@ -118,16 +118,19 @@ impl Context {
     pub fn settle(&mut self, settlement: Settlement) {
         let Settlement { turn, success, record_bytes, task, answered, window_start, rewrites, now } = settlement;
         self.window_start = self.window_start.max(window_start);
-        let kept = Kept::new(&turn, record_bytes);
-        if success {
-            self.turns.push(kept);
-            self.rewrites = rewrites;
-            let named = task.as_ref().map(|task| task.id.clone()).or(answered);
-            self.close_open_questions(named.as_deref(), now);
-        } else {
-            self.apart.push(kept);
-            let surplus = self.apart.len().saturating_sub(APART);
-            self.apart.drain(..surplus);
+        match turn.map(|turn| Kept::new(&turn, record_bytes)) {
+            Some(kept) if success => {
+                self.turns.push(kept);
+                self.rewrites = rewrites;
+                let named = task.as_ref().map(|task| task.id.clone()).or(answered);
+                self.close_open_questions(named.as_deref(), now);
+            }
+            Some(kept) => {
+                self.apart.push(kept);
+                let surplus = self.apart.len().saturating_sub(APART);
+                self.apart.drain(..surplus);
+            }
+            None => {}
         }
         if let Some(change) = task {
             self.change_task(change, now);

@@ -28,6 +28,8 @@ pub struct Plan<'a> {
     pub context_id: Option<&'a str>,
     /// The open client task that the message answers.
     pub task: Option<&'a ClientTask>,
+    /// The ended client task that the message follows up with a new one.
+    pub follows: Option<&'a str>,
     /// The agent's ids for the tasks that the message refers to: those of the principal's own.
     pub references: &'a [(String, String)],
     /// The route's settings.
@@ -264,14 +266,15 @@ fn ids(edits: &mut Edits, send: &Send<'_, '_>, plan: &Plan<'_>) {
 
 /// The agent's ids for `referenceTaskIds`, without those of no record; `None` where the message names none.
 fn references<'a>(send: &Send<'_, '_>, plan: &Plan<'a>) -> Option<Vec<&'a str>> {
-    if send.references.is_empty() {
+    if send.references.is_empty() && plan.follows.is_none() {
         return None;
     }
     if plan.policy.upstream.reference_task_ids == ReferenceTaskIds::Drop {
         return Some(Vec::new());
     }
-    let find = |id: &String| plan.references.iter().find(|(client, _)| client == id).map(|(_, upstream)| &**upstream);
-    Some(send.references.iter().filter_map(find).collect())
+    let find = |id: &str| plan.references.iter().find(|(client, _)| client == id).map(|(_, upstream)| &**upstream);
+    let named = plan.follows.map(str::to_owned).into_iter().chain(send.references.iter().cloned());
+    Some(named.filter_map(|id| find(&id)).collect())
 }
 
 /// Where the record was put: the part's place, and the record's bytes in it.

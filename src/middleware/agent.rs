@@ -1,5 +1,6 @@
 //! The agent, as one request sees it: the service inside, and the head with which it is called.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -27,7 +28,8 @@ type CallFn = dyn FnMut(Request<RequestBody>) -> BoxFuture<'static, Result<Respo
 
 /// The service inside, and the head of the client's request: also what the proxy asks of its own goes with the client's credential.
 pub(super) struct Agent {
-    call: Box<CallFn>,
+    /// In a mutex that is never locked: it is called through `&mut self` alone, and the service need not be `Sync`.
+    call: Mutex<Box<CallFn>>,
     uri: Uri,
     headers: HeaderMap,
     extensions: Extensions,
@@ -62,7 +64,7 @@ impl Agent {
             })
         };
         Self {
-            call: Box::new(call),
+            call: Mutex::new(Box::new(call)),
             uri: head.uri.clone(),
             headers: head.headers.clone(),
             extensions: head.extensions.clone(),
@@ -91,13 +93,17 @@ impl Agent {
     /// Sends the body, waits for the head of the answer.
     pub(super) async fn send(&mut self, body: Bytes) -> Result<Response<AgentBody>, Refusal> {
         let request = self.request(RequestBody::whole(body));
-        let answer = (self.call)(request);
+        let call = self.call.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let answer = call(request);
         let answer = tokio::time::timeout(self.timeouts.first_byte, answer).await.map_err(|_| Refusal::timeout())?;
         answer.map_err(|error| refusal_of(&*error))
     }
 
     /// Reads an answer whole.
-    pub(super) fn read(&self, answer: Response<AgentBody>) -> impl Future<Output = Result<Answer, Refusal>> + Send + use<> {
+    pub(super) fn read(
+        &self,
+        answer: Response<AgentBody>,
+    ) -> impl Future<Output = Result<Answer, Refusal>> + Send + use<> {
         read(answer, self.reply_bytes, self.timeouts.idle)
     }
 
@@ -109,9 +115,18 @@ impl Agent {
     }
 
     /// Calls a method in the proxy's own name.
-    pub(super) async fn ask(&mut self, verb: Verb, dialect: Dialect, params: &str, within: Duration) -> Result<Answer, Refusal> {
+    pub(super) async fn ask(
+        &mut self,
+        verb: Verb,
+        dialect: Dialect,
+        params: &str,
+        within: Duration,
+    ) -> Result<Answer, Refusal> {
         let body = jsonrpc::request(&quote(&mint()), verb.method(dialect), params);
-        let exchange = async { self.read(self.send(body.into()).await?).await };
+        let exchange = async {
+            let answer = self.send(body.into()).await?;
+            self.read(answer).await
+        };
         tokio::time::timeout(within, exchange).await.map_err(|_| Refusal::timeout())?
     }
 }

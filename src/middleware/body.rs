@@ -8,8 +8,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
@@ -32,33 +32,33 @@ where
 enum Plain {
     /// Somebody else's body, frame by frame.
     Untouched(Boxed),
-    /// Bytes of ours, or read whole and changed.
-    Whole(Full<Bytes>),
+    /// Bytes of ours, or read whole and changed; `None` once they are gone.
+    Whole(Option<Bytes>),
 }
 
 impl Plain {
     fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self::Whole(Full::new(bytes.into()))
+        Self::Whole(Some(bytes.into()).filter(|bytes| !bytes.is_empty()))
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Polled {
         match self {
             Self::Untouched(body) => Pin::new(body).poll_frame(cx),
-            Self::Whole(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
         }
     }
 
     fn is_end(&self) -> bool {
         match self {
             Self::Untouched(body) => body.is_end_stream(),
-            Self::Whole(body) => body.is_end_stream(),
+            Self::Whole(bytes) => bytes.is_none(),
         }
     }
 
     fn hint(&self) -> SizeHint {
         match self {
             Self::Untouched(body) => body.size_hint(),
-            Self::Whole(body) => body.size_hint(),
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
         }
     }
 }
@@ -136,8 +136,27 @@ impl ReplyBody {
     }
 
     /// A body that `work` fills through the other end of `pieces`. Where the client leaves, `work` goes on by itself on `tracker`, if given.
-    pub(super) fn pumped(work: BoxFuture<'static, ()>, pieces: mpsc::Receiver<Bytes>, tracker: Option<TaskTracker>) -> Self {
+    pub(super) fn pumped(
+        work: BoxFuture<'static, ()>,
+        pieces: mpsc::Receiver<Bytes>,
+        tracker: Option<TaskTracker>,
+    ) -> Self {
         Self(Inner::Pumped(Pump { work: Some(work), pieces, tracker }))
+    }
+}
+
+impl ReplyBody {
+    /// A body that is there as a whole, on one line and with more around it; any other stays as it is.
+    pub(super) fn framed(self, before: &[u8], behind: &[u8]) -> Self {
+        match self.0 {
+            Inner::Plain(Plain::Whole(bytes)) => {
+                let bytes = bytes.unwrap_or_default();
+                // JSON has line ends only between its values.
+                let line = bytes.iter().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { *byte });
+                Self::whole(before.iter().copied().chain(line).chain(behind.iter().copied()).collect::<Vec<u8>>())
+            }
+            other => Self(other),
+        }
     }
 }
 

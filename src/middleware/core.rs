@@ -1,14 +1,15 @@
 //! What all requests of a layer share.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use crate::conversation::policy::Policy;
-use crate::conversation::principal::{Principal, RouteId};
-use crate::json::hex;
+use crate::conversation::principal::{ContextKey, Principal, RouteId};
+use crate::json::{Edits, Value, hex};
 use crate::store::Store;
 
 /// Refused sends whose tasks can still be asked for, and ids of tasks that belong to nobody.
@@ -43,6 +44,9 @@ pub(super) struct Refused {
     pub(super) at: u64,
 }
 
+/// Rewrites an agent card that stands in a larger document; what is wrong with it, where nothing of it can be shown.
+pub type CardRewrite = Arc<dyn for<'d, 't> Fn(Value<'d, 't>, &mut Edits) -> Result<(), String> + Send + Sync>;
+
 /// What all requests of a layer share.
 pub(super) struct Core {
     pub(super) policy: Arc<Policy>,
@@ -50,6 +54,9 @@ pub(super) struct Core {
     pub(super) clock: Arc<dyn Clock>,
     /// Everything that outlives a request.
     pub(super) tracker: TaskTracker,
+    pub(super) card: Option<CardRewrite>,
+    /// Calls to the agent that can be dropped at the client's wish.
+    cancels: Mutex<HashMap<ContextKey, Arc<Notify>>>,
     refused: Mutex<VecDeque<Refused>>,
     unclaimed: Mutex<VecDeque<(RouteId, String)>>,
 }
@@ -61,6 +68,8 @@ impl Core {
             store,
             clock,
             tracker: TaskTracker::new(),
+            card: None,
+            cancels: Mutex::default(),
             refused: Mutex::default(),
             unclaimed: Mutex::default(),
         }
@@ -75,6 +84,20 @@ impl Core {
         self.now() + millis(self.policy.guard.lease)
     }
 
+    /// Makes the call to the agent in this context one that [`cancel`](Self::cancel) reaches, until the answer is dropped.
+    pub(super) fn cancellable(self: &Arc<Self>, key: &ContextKey) -> Cancellable {
+        let wish = Arc::new(Notify::new());
+        self.cancels.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), Arc::clone(&wish));
+        Cancellable { core: Arc::clone(self), key: key.clone(), wish }
+    }
+
+    /// Drops the call to the agent in this context, if one waits for the agent to tell its id.
+    pub(super) fn cancel(&self, key: &ContextKey) {
+        if let Some(wish) = self.cancels.lock().unwrap_or_else(PoisonError::into_inner).get(key) {
+            wish.notify_one();
+        }
+    }
+
     pub(super) fn remember_refused(&self, refused: Refused) {
         let mut ring = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         if ring.len() == RING {
@@ -85,7 +108,9 @@ impl Core {
 
     pub(super) fn refused(&self, route: &RouteId, principal: &Principal, id: &str) -> Option<Refused> {
         let ring = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        ring.iter().find(|refused| refused.id == id && refused.route == *route && refused.principal == *principal).cloned()
+        ring.iter()
+            .find(|refused| refused.id == id && refused.route == *route && refused.principal == *principal)
+            .cloned()
     }
 
     /// Notes a task that was made for a caller who could not be told from others.
@@ -100,6 +125,22 @@ impl Core {
     pub(super) fn is_unclaimed(&self, route: &RouteId, id: &str) -> bool {
         let ring = self.unclaimed.lock().unwrap_or_else(PoisonError::into_inner);
         ring.iter().any(|(of, unclaimed)| of == route && unclaimed == id)
+    }
+}
+
+/// A call to the agent that can be dropped at the client's wish.
+pub(super) struct Cancellable {
+    core: Arc<Core>,
+    key: ContextKey,
+    pub(super) wish: Arc<Notify>,
+}
+
+impl Drop for Cancellable {
+    fn drop(&mut self) {
+        let mut cancels = self.core.cancels.lock().unwrap_or_else(PoisonError::into_inner);
+        if cancels.get(&self.key).is_some_and(|wish| Arc::ptr_eq(wish, &self.wish)) {
+            cancels.remove(&self.key);
+        }
     }
 }
 

@@ -63,7 +63,7 @@ impl Guard {
     }
 
     /// Gives the lease back without a turn.
-    pub(super) async fn release(mut self) {
+    pub(super) async fn release(&mut self) {
         if let Some(lease) = self.lease.take()
             && let Err(error) = self.core.store.release(&lease).await
         {
@@ -72,7 +72,7 @@ impl Guard {
     }
 
     /// Leaves the lease with the turn, which goes on at the agent.
-    pub(super) fn leave(mut self) {
+    pub(super) fn leave(&mut self) {
         self.lease = None;
     }
 }

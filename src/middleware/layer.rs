@@ -69,7 +69,7 @@ impl<S, B, B2> Service<Request<B>> for Conversation<S>
 where
     S: Service<Request<RequestBody>, Response = Response<B2>> + Clone + Send + 'static,
     S::Future: Send,
-    S::Error: Into<BoxError>,
+    S::Error: Into<BoxError> + Send + 'static,
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
     B2: Body<Data = Bytes> + Send + 'static,
@@ -106,15 +106,19 @@ fn may_be_ours<B>(request: &Request<B>) -> bool {
     }
     let Some(content_type) = request.headers().get(header::CONTENT_TYPE) else { return true };
     let content_type = content_type.to_str().unwrap_or_default().to_ascii_lowercase();
-    content_type.is_empty() || content_type.contains("json") || content_type.starts_with("text/plain") || content_type.starts_with("application/x-www-form")
-        || content_type.starts_with("application/octet-stream") || content_type.starts_with("application/grpc")
+    content_type.is_empty()
+        || content_type.contains("json")
+        || content_type.starts_with("text/plain")
+        || content_type.starts_with("application/x-www-form")
+        || content_type.starts_with("application/octet-stream")
+        || content_type.starts_with("application/grpc")
 }
 
 async fn serve<S, B, B2>(core: Arc<Core>, mut inner: S, request: Request<B>) -> Result<Response<ReplyBody>, S::Error>
 where
     S: Service<Request<RequestBody>, Response = Response<B2>> + Clone + Send + 'static,
     S::Future: Send,
-    S::Error: Into<BoxError>,
+    S::Error: Into<BoxError> + Send + 'static,
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
     B2: Body<Data = Bytes> + Send + 'static,

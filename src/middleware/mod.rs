@@ -4,15 +4,24 @@
 //! runs on a task of its own, so that the turn is recorded whatever becomes of the client; what outlives a request runs on the layer's task
 //! tracker, which [`ConversationLayer::drained`] waits for.
 
+mod acquire;
 mod agent;
 mod body;
 mod core;
 mod guard;
+mod layer;
+mod list;
+mod operate;
 mod reading;
 mod respond;
+mod send;
+mod settle;
+mod stream;
+mod untouched;
 
 pub use body::{BoxError, ReplyBody, RequestBody};
-pub use core::{Clock, SystemClock};
+pub use core::{CardRewrite, Clock, SystemClock};
+pub use layer::{Conversation, ConversationLayer};
 pub use reading::decode;
 
 /// Says that the message was put into its conversation by a proxy in front: neither inject nor rewrite a second time. Set on every forwarded

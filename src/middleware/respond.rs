@@ -61,3 +61,14 @@ pub(super) fn refused(refusal: &Refusal, id: &str, streams: bool) -> Response<Re
     // What was not read is answered in plain HTTP too: nothing is known of the call.
     own(&refusal.json_rpc(id), streams && refusal.status == 200, refusal.status)
 }
+
+/// A JSON answer as the one event of a stream.
+pub(super) fn as_stream(response: Response<ReplyBody>) -> Response<ReplyBody> {
+    let (mut head, body) = response.into_parts();
+    drop_framing(&mut head.headers);
+    let event = own("", true, 200);
+    for (name, value) in event.headers() {
+        head.headers.insert(name, value.clone());
+    }
+    Response::from_parts(head, body.framed(b"data: ", b"\n\n"))
+}

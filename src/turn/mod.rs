@@ -213,6 +213,14 @@ impl Turn {
         self.settlement(turn, bound, now)
     }
 
+    /// Ends the turn as cancelled by the client.
+    pub fn cancel(&mut self, bound: &Bound, now: u64) -> Settlement {
+        self.state = Some(State::Canceled);
+        let nothing = Rebuilt { source: Source::Nothing, from: Vec::new(), message: None };
+        let turn = self.record(&nothing, bound, State::Canceled, now);
+        self.settlement(turn, bound, now)
+    }
+
     /// Takes the markers and the repeats of our own record out of what is kept.
     fn without_markers(&mut self, rebuilt: Rebuilt) -> Rebuilt {
         let fence = self.fence.clone();
@@ -312,7 +320,7 @@ impl Turn {
             window_start: self.opening.window_start,
             answered: self.opening.task.clone(),
             success,
-            turn,
+            turn: Some(turn),
             task,
             now,
         }

@@ -4,11 +4,10 @@ use crate::a2a::{
     self, ArtifactUpdate, Dialect, EXTENSION_URI, Message, Part, Payload, Role, State, StatusUpdate, Task, message,
     text_of, write_parts,
 };
-use crate::context::Context;
 use crate::conversation::policy::{HistoryPolicy, Policy};
 use crate::conversation::question::{self, Level};
 use crate::conversation::record::{self, DATA_MEMBER};
-use crate::conversation::transcript::{Artifact, Source, Turn};
+use crate::conversation::transcript::{Artifact, Kept, Source, Turn};
 use crate::json::{Edits, Kind, Value, quote};
 use crate::task::Chain;
 
@@ -52,8 +51,8 @@ pub struct View<'a> {
     pub originals: &'a [(String, Vec<Part>)],
     /// The `historyLength` that the client asked for.
     pub history_length: Option<u64>,
-    /// Whether this is an event of a stream: its first task carries no earlier artifacts.
-    pub streaming: bool,
+    /// Whether earlier artifacts are shown: not in the first task of a stream.
+    pub artifacts: bool,
 }
 
 impl View<'_> {
@@ -126,11 +125,8 @@ impl View<'_> {
                 self.unmark(edits, artifact);
             }
         }
-        let earlier: Vec<_> = if self.streaming {
-            Vec::new()
-        } else {
-            self.chain.artifacts().into_iter().map(|artifact| write_artifact(artifact, dialect)).collect()
-        };
+        let standing = if self.artifacts { self.chain.artifacts() } else { Vec::new() };
+        let earlier: Vec<_> = standing.into_iter().map(|artifact| write_artifact(artifact, dialect)).collect();
         if earlier.is_empty() {
             return;
         }
@@ -377,9 +373,10 @@ fn write_artifact(artifact: &Artifact, dialect: Dialect) -> String {
     format!("{{\"artifactId\":{},{name}\"parts\":{}}}", quote(&artifact.id), write_parts(&artifact.parts, dialect))
 }
 
-/// What stands under the extension URI in a settled turn's reply: the continuation where the agent asks, the digest in any case.
-pub fn continuation(turn: &Turn, context: &Context, policy: HistoryPolicy) -> String {
-    let history: Vec<_> = turn.shown.entries(&context.turns).iter().map(|entry| quote(entry)).collect();
+/// What stands under the extension URI in a settled turn's reply: the continuation where the agent asks, the digest in any case. `turns`
+/// are those of its context.
+pub fn continuation(turn: &Turn, turns: &[Kept], policy: HistoryPolicy) -> String {
+    let history: Vec<_> = turn.shown.entries(turns).iter().map(|entry| quote(entry)).collect();
     let policy = match policy {
         HistoryPolicy::None => "none",
         HistoryPolicy::ClientSupplied => "client_supplied",

@@ -1,0 +1,348 @@
+//! The way to a turn: which context a message belongs to, whether it is a repeat, and the lease.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::body::ReplyBody;
+use super::core::{millis, mint, mint_fence, timestamp};
+use super::guard::Guard;
+use super::respond;
+use super::send::{Exchange, Reply, Running, store_refusal, unbound, wrapped};
+use super::settle::{end, fail};
+use crate::a2a::{Payload, State, jsonrpc, message};
+use crate::context::Context;
+use crate::conversation::digest;
+use crate::conversation::policy::UnknownIds;
+use crate::conversation::principal::ContextKey;
+use crate::conversation::transcript::{Source, Turn as Recorded};
+use crate::exchange::{Plan, Refusal, Send, redacted};
+use crate::json::Doc;
+use crate::store::{Begin, Begun, Found, InFlight, Pending};
+use crate::task::ClientTask;
+use crate::turn::{Told, View, continuation, task_of_message};
+
+/// A repeat of the newest turn's message is answered from the record for so long.
+const REPLAY_MS: u64 = 60_000;
+
+/// Between two looks at one turn.
+const LOOK_MS: u64 = 1000;
+
+/// Where a message belongs.
+pub(super) struct Place {
+    pub(super) key: ContextKey,
+    /// Whether the client named neither context nor task: the key is minted.
+    pub(super) provisional: bool,
+    /// The client task that it names, where it has settled once.
+    pub(super) task: Option<ClientTask>,
+    /// The context, where it was read on the way.
+    found: Option<Found>,
+}
+
+/// What the request for the lease comes to.
+pub(super) enum Acquired {
+    /// The lease.
+    Granted(Guard, Arc<Context>),
+    /// The message belongs to the turn in flight, which waits for it.
+    Joined(Guard, Arc<Context>, Pending),
+    /// Another turn is in flight.
+    Busy(InFlight),
+}
+
+impl Exchange {
+    pub(super) async fn find(&self, id: &str) -> Result<Option<Found>, Refusal> {
+        self.core.store.by_task(&self.route, &self.principal, id).await.map_err(|error| store_refusal(&error))
+    }
+
+    pub(super) fn key(&self, context_id: &str) -> ContextKey {
+        ContextKey { route: self.route.clone(), principal: self.principal.clone(), context_id: context_id.into() }
+    }
+
+    /// The context that a message belongs to.
+    pub(super) async fn place(&self, send: &Send<'_, '_>) -> Result<Place, Refusal> {
+        if let Some(id) = &send.task_id {
+            return match self.find(id).await? {
+                Some(found) => Ok(Place {
+                    key: found.key.clone(),
+                    provisional: false,
+                    task: found.context.task(id).cloned(),
+                    found: Some(found),
+                }),
+                None => self.unknown_task(send, id),
+            };
+        }
+        let provisional = send.context_id.is_none();
+        let key = send.context_id.as_deref().map_or_else(|| self.key(&mint()), |id| self.key(id));
+        Ok(Place { key, provisional, task: None, found: None })
+    }
+
+    /// A task without record: the task of a refused send is terminal, any other does not exist; unless such ids are the agent's matter.
+    fn unknown_task(&self, send: &Send<'_, '_>, id: &str) -> Result<Place, Refusal> {
+        if self.core.refused(&self.route, &self.principal, id).is_some() {
+            return Err(Refusal::terminal(id, State::Failed));
+        }
+        if self.core.policy.unknown_ids == UnknownIds::Refuse {
+            return Err(Refusal::task_not_found());
+        }
+        let provisional = send.context_id.is_none();
+        let key = send.context_id.as_deref().map_or_else(|| self.key(&mint()), |id| self.key(id));
+        Ok(Place { key, provisional, task: None, found: None })
+    }
+
+    /// The answer to a repeat of the newest turn's message, from the record.
+    pub(super) async fn replay(
+        &self,
+        send: &Send<'_, '_>,
+        place: &Place,
+    ) -> Result<Option<http::Response<ReplyBody>>, Refusal> {
+        if !self.core.policy.guard.replay_duplicates || send.message_id.is_empty() || place.provisional {
+            return Ok(None);
+        }
+        let named = send.context_id.as_ref().is_none_or(|id| **id == *place.key.context_id);
+        let read;
+        let found = match &place.found {
+            Some(found) if named => found,
+            // Only the context that the message names is looked into.
+            Some(_) => return Ok(None),
+            None => {
+                read = self.core.store.context(&place.key).await.map_err(|error| store_refusal(&error))?;
+                let Some(found) = &read else { return Ok(None) };
+                found
+            }
+        };
+        let Some(turn) = found.context.newest().filter(|turn| self.is_repeat(send, turn, &found.context)) else {
+            return Ok(None);
+        };
+        if found.in_flight.is_some() {
+            return Ok(None);
+        }
+        Ok(Some(self.replayed(send, &turn, found)))
+    }
+
+    fn is_repeat(&self, send: &Send<'_, '_>, turn: &Recorded, context: &Context) -> bool {
+        let named = (send.task_id.is_some(), send.context_id.is_some());
+        let same_task = send.task_id.as_ref().is_none_or(|id| *id == turn.task);
+        let recent = self.core.now().saturating_sub(turn.settled_at) < REPLAY_MS;
+        if turn.user.id != send.message_id || turn.named != named || !same_task || !recent {
+            return false;
+        }
+        // The answer to a request for a credential is kept as a receipt: it is made again to be compared.
+        let content = digest::message("user", &send.parts) == turn.user_digest;
+        content || {
+            let secret = self.core.store.secret();
+            let mut before = context.clone();
+            before.turns.pop();
+            let plan = Plan {
+                context: &before,
+                context_id: None,
+                task: None,
+                follows: None,
+                references: &[],
+                policy: &self.core.policy,
+                active: false,
+                secret: &secret,
+                now: 0,
+            };
+            digest::message("user", &redacted(send, &plan)) == turn.user_digest
+        }
+    }
+
+    fn replayed(&self, send: &Send<'_, '_>, turn: &Recorded, found: &Found) -> http::Response<ReplyBody> {
+        let dialect = send.call.dialect;
+        tracing::info!(turn = turn.number, "answered a repeated message from the record");
+        if turn.task.is_empty() || turn.reply.source == Source::Message && found.context.task(&turn.task).is_none() {
+            let ids = ("", &*found.key.context_id);
+            let noun = message(dialect, crate::a2a::Role::Agent, &turn.reply.id, &turn.reply.parts, ids, None);
+            let result = wrapped("message", &noun, dialect);
+            return respond::own(&jsonrpc::result(send.call.id, &result), send.call.verb.streams(), 200);
+        }
+        let task = self.recorded_task(found, turn, dialect, send.history_length, true);
+        let result = wrapped("task", &task, dialect);
+        respond::own(&jsonrpc::result(send.call.id, &result), send.call.verb.streams(), 200)
+    }
+
+    /// A client task as the record has it, with `turn` as its newest.
+    pub(super) fn recorded_task(
+        &self,
+        found: &Found,
+        turn: &Recorded,
+        dialect: crate::a2a::Dialect,
+        history_length: Option<u64>,
+        artifacts: bool,
+    ) -> String {
+        let context = &found.context;
+        let task = context.task(&turn.task);
+        let chain = task.map(|task| context.chain(task, turn.attempt, None)).unwrap_or_default();
+        let view = View {
+            task_id: &turn.task,
+            context_id: &found.key.context_id,
+            everywhere: false,
+            chain: &chain,
+            fence: &context.fence,
+            policy: &self.core.policy,
+            originals: &[],
+            history_length,
+            artifacts,
+        };
+        let state = task.map_or(turn.state, |task| task.state);
+        let told_continuation = (turn.is_question() || self.active)
+            .then(|| continuation(turn, &context.turns, crate::conversation::policy::HistoryPolicy::ClientSupplied));
+        let told =
+            Told { state, turn: Some(turn), continuation: told_continuation.as_deref(), inline: false, failure: None };
+        task_of_message(&view, turn, dialect, &told, &timestamp(turn.settled_at))
+    }
+
+    /// Takes the lease; looks at a turn in flight that nobody reads, waits as long as the route says, gives up.
+    pub(super) async fn acquire(&mut self, send: &Send<'_, '_>, place: &Place) -> Result<Acquired, Refusal> {
+        let deadline = self.core.now() + millis(self.core.policy.guard.wait);
+        loop {
+            let in_flight = match self.begin(place, None).await? {
+                Begun::Granted { lease, context, previous } => {
+                    let guard = Guard::new(Arc::clone(&self.core), lease);
+                    match previous.and_then(|previous| previous.pending) {
+                        Some(pending) => self.set_apart(guard, context, pending, "the turn did not end in time").await,
+                        None => return Ok(Acquired::Granted(guard, context)),
+                    }
+                    continue;
+                }
+                Begun::Busy(in_flight) => in_flight,
+            };
+            let now = self.core.now();
+            if let Some(pending) = in_flight.pending.clone().filter(|pending| pending.idle || in_flight.until < now) {
+                match self.take_over(send, place, &in_flight, pending).await? {
+                    Taken::Joined(guard, context, pending) => return Ok(Acquired::Joined(guard, context, pending)),
+                    Taken::Freed => continue,
+                    Taken::StillRuns => {}
+                }
+            }
+            if now >= deadline {
+                return Ok(Acquired::Busy(in_flight));
+            }
+            let left = Duration::from_millis(deadline - now).min(Duration::from_secs(1));
+            // A turn that nobody reads ends without a word: it is looked at again after a second.
+            let _ = tokio::time::timeout(left, self.core.store.wait_turn(&place.key, in_flight.token)).await;
+        }
+    }
+
+    async fn begin(&self, place: &Place, take: Option<u64>) -> Result<Begun, Refusal> {
+        let begin = Begin {
+            key: place.key.clone(),
+            provisional: place.provisional,
+            fence: mint_fence(),
+            take,
+            now: self.core.now(),
+            until: self.core.lease_end(),
+            max_turn: millis(self.core.policy.guard.max_turn),
+        };
+        self.core.store.begin(begin).await.map_err(|error| store_refusal(&error))
+    }
+
+    /// A turn whose response ended before it did: joined by its answer, set apart by another message, or looked at.
+    async fn take_over(
+        &mut self,
+        send: &Send<'_, '_>,
+        place: &Place,
+        in_flight: &InFlight,
+        pending: Pending,
+    ) -> Result<Taken, Refusal> {
+        let waits = pending.state == State::AuthRequired;
+        let names_it = pending.bound.as_ref().is_some_and(|bound| send.task_id.as_ref() == Some(&bound.task_id));
+        let due = self.core.now().saturating_sub(pending.looked_at) >= LOOK_MS;
+        if !waits && !due {
+            return Ok(Taken::StillRuns);
+        }
+        let Begun::Granted { lease, context, .. } = self.begin(place, Some(in_flight.token)).await? else {
+            return Ok(Taken::StillRuns);
+        };
+        let guard = Guard::new(Arc::clone(&self.core), lease);
+        if waits && names_it {
+            return Ok(Taken::Joined(guard, context, pending));
+        }
+        if waits && send.task_id.is_none() {
+            self.set_apart(guard, context, pending, "set apart: the client went on without the authorisation").await;
+            return Ok(Taken::Freed);
+        }
+        Ok(if self.look(guard, context, pending).await { Taken::Freed } else { Taken::StillRuns })
+    }
+
+    async fn set_apart(&self, guard: Guard, context: Arc<Context>, pending: Pending, why: &str) {
+        let mut running = self.resumed(guard, context, pending);
+        fail(&self.core, &mut running, why).await;
+    }
+
+    /// A turn that another request began, in this one's hands.
+    pub(super) fn resumed(&self, guard: Guard, context: Arc<Context>, pending: Pending) -> Running {
+        let bound = pending.bound.unwrap_or_else(|| unbound(""));
+        let mut opening = pending.opening;
+        if !opening.joined.is_empty() {
+            // From here on it ends like any other.
+            opening = Arc::new(crate::turn::Opening { joined: Vec::new(), ..(*opening).clone() });
+        }
+        let chain = self.chain(&context, &opening, Some(&bound));
+        let turn = self.machine(&context, opening, chain);
+        let context_id = Some(bound.context_id.clone()).filter(|id| !id.is_empty());
+        Running { guard, context, turn, context_id, bound: Some(bound), originals: Vec::new(), injected: 0 }
+    }
+
+    /// Asks the agent how the turn stands. Whether it has ended.
+    pub(super) async fn look(&mut self, guard: Guard, context: Arc<Context>, pending: Pending) -> bool {
+        let known = pending.bound.clone().filter(|bound| !bound.upstream_task.is_empty());
+        let dialect = pending.opening.dialect;
+        let mut running = self.resumed(guard, context, pending);
+        let Some(bound) = known else {
+            fail(&self.core, &mut running, "the turn was lost").await;
+            return true;
+        };
+        let answer = running
+            .guard
+            .renewing(self.agent.task(&bound.upstream_task, dialect, self.core.policy.timeouts.look))
+            .await;
+        let seen = answer.ok().and_then(|answer| Seen::read(&answer.body, &mut running));
+        match seen {
+            Some(Seen::Ended) => {
+                end(&self.core, &mut running).await;
+                true
+            }
+            Some(Seen::Unknown) => {
+                fail(&self.core, &mut running, "the agent no longer knows the task").await;
+                true
+            }
+            Some(Seen::Runs) | None => {
+                if let Err(error) = running.leave_unsettled(self.core.now()).await {
+                    tracing::warn!(%error, "an unsettled turn was lost");
+                }
+                false
+            }
+        }
+    }
+}
+
+enum Taken {
+    Joined(Guard, Arc<Context>, Pending),
+    Freed,
+    StillRuns,
+}
+
+/// What a look at a task shows.
+enum Seen {
+    Ended,
+    Runs,
+    /// The agent has no such task.
+    Unknown,
+}
+
+impl Seen {
+    fn read(body: &[u8], running: &mut Running) -> Option<Self> {
+        let doc = match Reply::read(body, true) {
+            Reply::Result(doc) => doc,
+            Reply::Error(Some(doc)) => return is_not_found(&doc).then_some(Self::Unknown),
+            Reply::Error(None) | Reply::Unreadable(_) => return None,
+        };
+        let (payload @ Payload::Task(_), shape) = Payload::read(doc.root().get("result")?)? else { return None };
+        running.turn.hear(&payload, shape);
+        Some(if running.turn.has_ended() { Self::Ended } else { Self::Runs })
+    }
+}
+
+pub(super) fn is_not_found(doc: &Doc<'_>) -> bool {
+    doc.root().some("error").and_then(|error| error.some("code")).is_some_and(|code| code.raw() == "-32001")
+}

@@ -1,0 +1,85 @@
+//! ListTasks: the principal's client tasks, from the record.
+
+use super::operate::page_token;
+use super::respond;
+use super::send::{Exchange, Outcome, store_refusal};
+use crate::a2a::jsonrpc::{self, Call};
+use crate::a2a::{Dialect, State};
+use crate::exchange::Refusal;
+use crate::json::{Value, quote};
+use crate::store::{Found, ListQuery};
+
+const PAGE: u64 = 50;
+const LARGEST_PAGE: u64 = 100;
+
+impl Exchange {
+    pub(super) async fn list(&self, call: &Call<'_, '_>) -> Outcome {
+        if !self.identified {
+            return Err(Refusal::unsupported("ListTasks without a credential"));
+        }
+        let params = call.params;
+        let size = number(params, "pageSize")?.unwrap_or(PAGE);
+        if !(1..=LARGEST_PAGE).contains(&size) {
+            return Err(Refusal::invalid_params(format!("pageSize must be from 1 to {LARGEST_PAGE}")));
+        }
+        let query = ListQuery {
+            route: self.route.clone(),
+            principal: self.principal.clone(),
+            context_id: word(params, "contextId"),
+            state: word(params, "status").map(|state| State::read(&state)).filter(|state| *state != State::Unknown),
+            updated_since: since(params)?,
+            after: word(params, "pageToken").map(|token| read_token(&token)).transpose()?,
+            limit: size as usize + 1,
+        };
+        let mut listed = self.core.store.list(query).await.map_err(|error| store_refusal(&error))?;
+        let more = listed.tasks.len() > size as usize;
+        listed.tasks.truncate(size as usize);
+        let last = listed.tasks.last().filter(|_| more);
+        let token = last.map(|(_, _, task)| page_token(task.updated_at, &task.id)).unwrap_or_default();
+        let artifacts = params.some("includeArtifacts").and_then(|include| include.bool()) == Some(true);
+        let length = number(params, "historyLength")?;
+        let tasks: Vec<_> = listed
+            .tasks
+            .into_iter()
+            .filter_map(|(key, context, task)| {
+                let turn = context.failed_turn_of(&task).filter(|_| task.state != State::InputRequired);
+                let turn = turn.or_else(|| context.newest_turn_of(&task))?;
+                let found = Found { key, context, in_flight: None };
+                Some(self.recorded_task(&found, &turn, Dialect::V10, length.or(Some(0)), artifacts))
+            })
+            .collect();
+        let result = format!(
+            "{{\"tasks\":[{}],\"nextPageToken\":{},\"pageSize\":{size},\"totalSize\":{}}}",
+            tasks.join(","),
+            quote(&token),
+            listed.total
+        );
+        Ok(respond::own(&jsonrpc::result(call.id, &result), false, 200))
+    }
+}
+
+fn word(params: Value<'_, '_>, name: &str) -> Option<String> {
+    params.some(name).and_then(|value| value.str()).filter(|text| !text.is_empty()).map(std::borrow::Cow::into_owned)
+}
+
+fn number(params: Value<'_, '_>, name: &str) -> Result<Option<u64>, Refusal> {
+    let Some(value) = params.some(name) else { return Ok(None) };
+    value.u64().map(Some).ok_or_else(|| Refusal::invalid_params(format!("{name} must be a whole number, not negative")))
+}
+
+fn since(params: Value<'_, '_>) -> Result<Option<u64>, Refusal> {
+    let Some(text) = word(params, "statusTimestampAfter") else { return Ok(None) };
+    let time = humantime::parse_rfc3339_weak(&text).ok();
+    let millis =
+        time.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok()).map(|since| since.as_millis() as u64);
+    millis.map(Some).ok_or_else(|| Refusal::invalid_params("statusTimestampAfter must be a time as RFC 3339 has it"))
+}
+
+fn read_token(token: &str) -> Result<(u64, String), Refusal> {
+    let refusal = || Refusal::invalid_params("pageToken is none of this proxy's");
+    let bytes: Option<Vec<u8>> =
+        (0..token.len()).step_by(2).map(|at| u8::from_str_radix(token.get(at..at + 2)?, 16).ok()).collect();
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or_else(refusal)?;
+    let (updated_at, id) = text.split_once(':').ok_or_else(refusal)?;
+    Ok((updated_at.parse().map_err(|_| refusal())?, id.to_owned()))
+}

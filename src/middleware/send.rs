@@ -1,0 +1,492 @@
+//! A send: from the client's message to the agent and back, under the context's lease.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderValue, Response};
+
+use super::DEBUG_HEADER;
+use super::acquire::{Acquired, Place};
+use super::agent::{Agent, AgentBody, Answer};
+use super::body::ReplyBody;
+use super::core::{Core, Refused, mint, timestamp};
+use super::guard::Guard;
+use super::respond;
+use super::settle::{Ended, end, fail};
+use crate::a2a::jsonrpc::{self, Call};
+use crate::a2a::{Dialect, Part, Payload, Shape, State};
+use crate::context::Context;
+use crate::conversation::policy::{Mode, Reject, TerminalFollowup};
+use crate::conversation::principal::{Principal, RouteId};
+use crate::exchange::{Plan, Refusal, Send, busy_task, join, open};
+use crate::json::{Doc, Edits, Value};
+use crate::store::{Bind, InFlight, Pending, StoreError};
+use crate::task::{Chain, ClientTask};
+use crate::turn::{Bound, Opening, Turn, View, spliced_id, task_of_message};
+
+/// A request of a client, and what it takes to answer it.
+pub(super) struct Exchange {
+    pub(super) core: Arc<Core>,
+    pub(super) agent: Agent,
+    pub(super) route: RouteId,
+    pub(super) principal: Principal,
+    /// Whether the caller can be told from others.
+    pub(super) identified: bool,
+    /// Whether the client activated the extension.
+    pub(super) active: bool,
+}
+
+/// A turn that is being run: its lease, its machine, and what its view takes.
+pub(super) struct Running {
+    pub(super) guard: Guard,
+    pub(super) context: Arc<Context>,
+    pub(super) turn: Turn,
+    /// The contextId that the client knows; `None` while it knows none.
+    pub(super) context_id: Option<String>,
+    pub(super) bound: Option<Bound>,
+    /// The client's own messages, to be put back where the agent echoes them.
+    pub(super) originals: Vec<(String, Vec<Part>)>,
+    pub(super) injected: usize,
+}
+
+pub(super) type Outcome = Result<Response<ReplyBody>, Refusal>;
+
+impl Exchange {
+    pub(super) async fn send(&mut self, call: Call<'_, '_>, bytes: Bytes) -> Outcome {
+        let send = Send::read(call, &self.core.policy.limits)?;
+        if !self.identified {
+            return self.without_conversation(&send, bytes).await;
+        }
+        if self.core.policy.mode == Mode::Observe {
+            return self.observe(&send, bytes).await;
+        }
+        if send.pushes {
+            return Err(Refusal::push_not_supported());
+        }
+        let place = self.place(&send).await?;
+        if let Some(answer) = self.replay(&send, &place).await? {
+            return Ok(answer);
+        }
+        self.check_task(&send, &place)?;
+        match self.acquire(&send, &place).await? {
+            Acquired::Granted(guard, context) => self.take_turn(&send, place, guard, context, bytes).await,
+            Acquired::Joined(guard, context, pending) => self.join_turn(&send, place, guard, context, pending).await,
+            Acquired::Busy(in_flight) => self.refuse_busy(&send, &place, &in_flight),
+        }
+    }
+
+    /// The rules of a named task that need no lease.
+    fn check_task(&self, send: &Send<'_, '_>, place: &Place) -> Result<(), Refusal> {
+        let Some(id) = &send.task_id else { return Ok(()) };
+        if send.context_id.as_ref().is_some_and(|named| *named != *place.key.context_id) {
+            return Err(Refusal::mismatch(id));
+        }
+        match &place.task {
+            Some(task) if self.ends_here(task) => Err(Refusal::terminal(id, task.state)),
+            _ => Ok(()),
+        }
+    }
+
+    fn ends_here(&self, task: &ClientTask) -> bool {
+        task.state.is_terminal() && self.core.policy.terminal_followup == TerminalFollowup::Refuse
+    }
+
+    async fn take_turn(
+        &mut self,
+        send: &Send<'_, '_>,
+        place: Place,
+        mut guard: Guard,
+        context: Arc<Context>,
+        bytes: Bytes,
+    ) -> Outcome {
+        let named = send.task_id.as_ref().and_then(|id| context.task(id)).cloned();
+        if let Some(task) = named.as_ref().filter(|task| self.ends_here(task)) {
+            guard.release().await;
+            return Err(Refusal::terminal(&task.id, task.state));
+        }
+        let mut references = self.references(send, &context).await?;
+        let followed = named.as_ref().filter(|task| task.state.is_terminal());
+        references.extend(followed.map(|task| (task.id.to_string(), task.newest_upstream())));
+        let secret = self.core.store.secret();
+        let plan = Plan {
+            context: &context,
+            context_id: (!place.provisional).then_some(&*place.key.context_id),
+            task: named.as_ref().filter(|task| !task.state.is_terminal()),
+            follows: followed.map(|task| &*task.id),
+            references: &references,
+            policy: &self.core.policy,
+            active: self.active,
+            secret: &secret,
+            now: self.core.now(),
+        };
+        let opened = match open(send, &plan) {
+            Ok(opened) => opened,
+            Err(refusal) => {
+                guard.release().await;
+                return Err(refusal);
+            }
+        };
+        let context_id = plan.context_id.map(str::to_owned);
+        let turn = self.machine(&context, opened.opening, opened.chain);
+        let running = Running {
+            guard,
+            turn,
+            context_id,
+            bound: None,
+            originals: originals(send),
+            injected: opened.injected,
+            context,
+        };
+        let body = opened.body.map_or(bytes, Bytes::from);
+        self.run(send, running, body).await
+    }
+
+    async fn join_turn(
+        &mut self,
+        send: &Send<'_, '_>,
+        place: Place,
+        guard: Guard,
+        context: Arc<Context>,
+        pending: Pending,
+    ) -> Outcome {
+        let secret = self.core.store.secret();
+        let plan = Plan {
+            context: &context,
+            context_id: Some(&place.key.context_id),
+            task: None,
+            follows: None,
+            references: &[],
+            policy: &self.core.policy,
+            active: self.active,
+            secret: &secret,
+            now: self.core.now(),
+        };
+        let bound = pending.bound.clone().unwrap_or_else(|| unbound(&place.key.context_id));
+        let (body, receipt) = join(send, (&bound.upstream_task, &bound.upstream_context), &plan);
+        let mut opening = Opening::clone(&pending.opening);
+        opening.joined.push(receipt);
+        let chain = self.chain(&context, &opening, Some(&bound));
+        let turn = self.machine(&context, Arc::new(opening), chain);
+        let context_id = Some(place.key.context_id.to_string());
+        let running =
+            Running { guard, context, turn, context_id, bound: Some(bound), originals: originals(send), injected: 0 };
+        self.run(send, running, body.into()).await
+    }
+
+    pub(super) fn machine(&self, context: &Context, opening: Arc<Opening>, chain: Chain) -> Turn {
+        Turn::new(opening, chain, Arc::clone(&self.core.policy), context.fence.clone(), context.rewrites)
+    }
+
+    /// The chain of a turn that another request began.
+    pub(super) fn chain(&self, context: &Context, opening: &Opening, bound: Option<&Bound>) -> Chain {
+        let task = opening.task.as_ref().and_then(|id| context.task(id));
+        let upstream = bound.map(|bound| &*bound.upstream_task);
+        task.map_or_else(Chain::first, |task| context.chain(task, opening.attempt, upstream))
+    }
+
+    /// The agent's ids of the tasks that the message refers to, as far as they are the principal's own.
+    async fn references(&self, send: &Send<'_, '_>, context: &Context) -> Result<Vec<(String, String)>, Refusal> {
+        let mut found = Vec::new();
+        for id in &send.references {
+            let task = match context.task(id) {
+                Some(task) => Some(task.clone()),
+                None => self.find(id).await?.and_then(|found| found.context.task(id).cloned()),
+            };
+            found.extend(task.map(|task| (id.clone(), task.newest_upstream())));
+        }
+        Ok(found)
+    }
+
+    async fn run(&mut self, send: &Send<'_, '_>, mut running: Running, body: Bytes) -> Outcome {
+        let answer = running.guard.renewing(self.agent.send(body)).await;
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(refusal) => return self.broken(running, refusal).await,
+        };
+        if send.call.verb.streams() && is_event_stream(&answer) {
+            return self.stream(send, running, answer);
+        }
+        let answer = match running.guard.renewing(self.agent.read(answer)).await {
+            Ok(answer) => answer,
+            Err(refusal) => return self.broken(running, refusal).await,
+        };
+        self.answer(send, &mut running, answer).await.map_err(|(_, refusal)| refusal)
+    }
+
+    /// The turn came to nothing: it is kept apart, and the client told.
+    pub(super) async fn broken(&self, mut running: Running, refusal: Refusal) -> Outcome {
+        fail(&self.core, &mut running, &refusal.message).await;
+        Err(refusal)
+    }
+
+    /// A reply that was read whole.
+    async fn answer(
+        &mut self,
+        send: &Send<'_, '_>,
+        running: &mut Running,
+        answer: Answer,
+    ) -> Result<Response<ReplyBody>, ((), Refusal)> {
+        let body = answer.body.clone();
+        let read = Reply::read(&body, answer.head.status.is_success());
+        let doc = match read {
+            Reply::Result(doc) => doc,
+            // An error of the agent's is the client's to see, as it is.
+            Reply::Error(doc) => {
+                fail(&self.core, running, "the agent answered with an error").await;
+                return Ok(passed_on(answer, doc.as_ref(), send));
+            }
+            Reply::Unreadable(what) => {
+                fail(&self.core, running, what).await;
+                return Err(((), Refusal::malformed(what)));
+            }
+        };
+        let result = doc.root().get("result").unwrap_or(doc.root());
+        let Some((payload, shape)) = Payload::read(result) else {
+            fail(&self.core, running, "no task and no message").await;
+            return Err(((), Refusal::malformed("its result is neither a task nor a message")));
+        };
+        let ended = self.heard(running, &payload, shape).await.map_err(|error| ((), store_refusal(&error)))?;
+        let mut edits = Edits::new();
+        spliced_id(&mut edits, doc.root(), send.call.id);
+        let body = running.shown(&self.core, &mut edits, doc.root(), &payload, shape, ended.as_ref());
+        let mut response = match body {
+            Some(result) => respond::rewritten(answer.head, jsonrpc::result(send.call.id, &result)),
+            None if edits.is_empty() => respond::untouched(answer.head, answer.body, answer.decoded),
+            None => respond::rewritten(answer.head, edits.apply(doc.text())),
+        };
+        self.debug(&mut response, running, ended.as_ref());
+        Ok(as_stream_where_called_so(send, response))
+    }
+
+    /// Takes in a payload, binds its ids, and settles the turn where it has ended with it.
+    async fn heard(
+        &mut self,
+        running: &mut Running,
+        payload: &Payload<'_, '_>,
+        shape: Shape,
+    ) -> Result<Option<Ended>, StoreError> {
+        running.turn.hear(payload, shape);
+        let bind = running.bind(payload);
+        let bound = running.guard.bind(bind).await?;
+        running.bound = Some(bound.clone());
+        running.context_id = Some(bound.context_id.clone());
+        if !running.turn.has_ended() {
+            running.leave_unsettled(self.core.now()).await?;
+            return Ok(None);
+        }
+        if running.turn.lacks_reply() && running.turn.opening.history_length.is_some() {
+            self.look_for_reply(running, &bound).await;
+        }
+        Ok(Some(end(&self.core, running).await))
+    }
+
+    /// A reply that is found nowhere may stand in what the client did not ask for.
+    pub(super) async fn look_for_reply(&mut self, running: &mut Running, bound: &Bound) {
+        let dialect = running.turn.opening.dialect;
+        let answer = running
+            .guard
+            .renewing(self.agent.task(&bound.upstream_task, dialect, self.core.policy.timeouts.look))
+            .await;
+        let Ok(answer) = answer else { return };
+        if let Ok(doc) = Doc::scan(&answer.body)
+            && let Some((payload @ Payload::Task(_), shape)) = doc.root().some("result").and_then(Payload::read)
+            && payload.state().is_some_and(State::is_terminal)
+        {
+            running.turn.hear(&payload, shape);
+        }
+    }
+
+    fn refuse_busy(&self, send: &Send<'_, '_>, place: &Place, in_flight: &InFlight) -> Outcome {
+        let task = in_flight.pending.as_ref().and_then(|pending| pending.bound.as_ref()).map(|bound| &*bound.task_id);
+        let task = task.filter(|id| !id.is_empty());
+        tracing::info!(route = self.route.as_str(), "refused a send: a turn is in flight in its context");
+        if self.core.policy.guard.reject == Reject::Error {
+            return Err(Refusal::busy(task));
+        }
+        let refused = Refused {
+            route: self.route.clone(),
+            principal: self.principal.clone(),
+            id: mint(),
+            context_id: place.key.context_id.to_string(),
+            message_id: mint(),
+            in_flight: task.map(str::to_owned),
+            at: self.core.now(),
+        };
+        let dialect = send.call.dialect;
+        let task = wrapped("task", &refused_task(&refused, dialect), dialect);
+        self.core.remember_refused(refused);
+        Ok(respond::own(&jsonrpc::result(send.call.id, &task), send.call.verb.streams(), 200))
+    }
+
+    fn debug(&self, response: &mut Response<ReplyBody>, running: &Running, ended: Option<&Ended>) {
+        if !self.core.policy.debug_header {
+            return;
+        }
+        let decision =
+            ended.and_then(|ended| ended.turn.as_ref()?.decided).map_or("none", |decided| decided.reason.as_str());
+        let text = format!("turn={}; injected={}; decision={decision}", running.turn.opening.number, running.injected);
+        if let Ok(value) = HeaderValue::from_str(&text) {
+            response.headers_mut().insert(DEBUG_HEADER, value);
+        }
+    }
+}
+
+impl Running {
+    fn bind(&self, payload: &Payload<'_, '_>) -> Bind {
+        let opening = &self.turn.opening;
+        let upstream_task = payload.task_id().map(std::borrow::Cow::into_owned).unwrap_or_default();
+        Bind {
+            // What a bare message says of tasks counts only where it answers one.
+            upstream_task: if matches!(payload, Payload::Message(_)) { String::new() } else { upstream_task },
+            upstream_context: payload.context_id().map(std::borrow::Cow::into_owned).unwrap_or_default(),
+            task: opening.task.clone(),
+            minted_context: mint(),
+            minted_task: mint(),
+        }
+    }
+
+    /// The response ends, the turn does not: whoever sees its end settles it.
+    pub(super) async fn leave_unsettled(&mut self, now: u64) -> Result<(), StoreError> {
+        let pending = Pending {
+            opening: Arc::clone(&self.turn.opening),
+            bound: self.bound.clone(),
+            state: self.turn.state().unwrap_or(State::Working),
+            idle: true,
+            looked_at: now,
+        };
+        self.guard.observe(pending).await?;
+        self.guard.leave();
+        Ok(())
+    }
+
+    /// Edits `payload` to what the client is to see; or a whole result in its place.
+    pub(super) fn shown(
+        &self,
+        core: &Core,
+        edits: &mut Edits,
+        root: Value<'_, '_>,
+        payload: &Payload<'_, '_>,
+        shape: Shape,
+        ended: Option<&Ended>,
+    ) -> Option<String> {
+        let bound = self.bound.as_ref()?;
+        let opening = &self.turn.opening;
+        let view = View {
+            task_id: &bound.task_id,
+            context_id: &bound.context_id,
+            everywhere: !opening.named.1,
+            chain: &self.turn.chain,
+            fence: &self.context.fence,
+            policy: &core.policy,
+            originals: &self.originals,
+            history_length: opening.history_length,
+            artifacts: true,
+        };
+        let told = ended.map(Ended::told);
+        if let (Payload::Message(_), Some(told), Some(turn), false) =
+            (payload, &told, ended.and_then(|ended| ended.turn.as_deref()), bound.task_id.is_empty())
+        {
+            // A message that answers an open task is reported as that task.
+            let dialect = if root.doc().root().get("result").is_some_and(|result| result.some("message").is_some()) {
+                Dialect::V10
+            } else {
+                shape.dialect
+            };
+            let task = task_of_message(&view, turn, dialect, told, &timestamp(turn.settled_at));
+            return Some(if shape.wrapped { format!("{{\"task\":{task}}}") } else { task });
+        }
+        view.show(edits, payload, shape.dialect, told.as_ref());
+        None
+    }
+}
+
+/// What a JSON-RPC answer that was read whole is.
+pub(super) enum Reply<'b> {
+    /// A result that can be read in one way only.
+    Result(Doc<'b>),
+    /// An error, of JSON-RPC or of HTTP.
+    Error(Option<Doc<'b>>),
+    /// Neither.
+    Unreadable(&'static str),
+}
+
+impl<'b> Reply<'b> {
+    pub(super) fn read(body: &'b [u8], success: bool) -> Self {
+        let doc = Doc::scan(body).ok();
+        match doc {
+            Some(doc) if doc.root().some("error").is_some() => Self::Error(Some(doc)),
+            doc if !success => Self::Error(doc),
+            None => Self::Unreadable("no JSON"),
+            Some(doc) if is_ambiguous(doc.root()) => Self::Unreadable("a member stands twice in it"),
+            Some(doc) if doc.root().some("result").is_some() => Self::Result(doc),
+            Some(_) => Self::Unreadable("neither result nor error"),
+        }
+    }
+}
+
+/// Whether what is decided on can be read in two ways.
+pub(super) fn is_ambiguous(root: Value<'_, '_>) -> bool {
+    let result = root.some("result");
+    let inside: Vec<_> = result.into_iter().flat_map(|result| result.members()).map(|member| member.value).collect();
+    let deeper = inside.iter().flat_map(Value::members).map(|member| member.value);
+    let all = [root].into_iter().chain(result).chain(inside.iter().copied()).chain(deeper);
+    all.into_iter().any(|value| value.has_duplicate_names())
+}
+
+/// The agent's error as it came, but for its id where that is not the request's, and as a stream where one was asked for.
+fn passed_on(answer: Answer, doc: Option<&Doc<'_>>, send: &Send<'_, '_>) -> Response<ReplyBody> {
+    let mut edits = Edits::new();
+    if let Some(doc) = doc.filter(|doc| doc.root().some("jsonrpc").is_some() || doc.root().some("error").is_some()) {
+        spliced_id(&mut edits, doc.root(), send.call.id);
+    }
+    match doc {
+        Some(doc) if !edits.is_empty() => {
+            let text = edits.apply(doc.text());
+            as_stream_where_called_so(send, respond::rewritten(answer.head, text))
+        }
+        _ => as_stream_where_called_so(send, respond::untouched(answer.head, answer.body, answer.decoded)),
+    }
+}
+
+fn as_stream_where_called_so(send: &Send<'_, '_>, response: Response<ReplyBody>) -> Response<ReplyBody> {
+    if send.call.verb.streams() && response.status().is_success() { respond::as_stream(response) } else { response }
+}
+
+/// A result's noun in 1.0's wrapper, bare in 0.3.
+pub(super) fn wrapped(name: &str, noun: &str, dialect: Dialect) -> String {
+    match dialect {
+        Dialect::V03 => noun.to_owned(),
+        Dialect::V10 => format!("{{\"{name}\":{noun}}}"),
+    }
+}
+
+pub(super) fn refused_task(refused: &Refused, dialect: Dialect) -> String {
+    let ids = (&*refused.id, &*refused.context_id);
+    busy_task(dialect, ids, &refused.message_id, refused.in_flight.as_deref(), &timestamp(refused.at))
+}
+
+pub(super) fn store_refusal(error: &StoreError) -> Refusal {
+    tracing::error!(%error, "the store failed");
+    match error {
+        StoreError::LeaseLost => Refusal::not_recorded(),
+        StoreError::Unavailable(_) => Refusal::store_unavailable(),
+    }
+}
+
+fn originals(send: &Send<'_, '_>) -> Vec<(String, Vec<Part>)> {
+    vec![(send.message_id.clone(), send.parts.clone())]
+}
+
+pub(super) fn unbound(context_id: &str) -> Bound {
+    Bound {
+        task_id: String::new(),
+        context_id: context_id.to_owned(),
+        upstream_task: String::new(),
+        upstream_context: String::new(),
+    }
+}
+
+fn is_event_stream(answer: &Response<AgentBody>) -> bool {
+    let content_type = answer.headers().get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    content_type.is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
+}

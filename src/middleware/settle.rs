@@ -1,0 +1,108 @@
+//! The end of a turn: closed by the machine, settled by the store, and only then told.
+
+use std::sync::Arc;
+
+use super::core::{Core, mint};
+use super::send::{Running, unbound};
+use crate::a2a::State;
+use crate::conversation::transcript::Turn;
+use crate::store::StoreError;
+use crate::turn::{Told, continuation};
+
+/// A turn that has ended, as the client is to be told.
+pub(super) struct Ended {
+    pub(super) turn: Option<Arc<Turn>>,
+    state: State,
+    continuation: Option<String>,
+    inline: bool,
+    /// Where it failed on this side of the agent: messageId and text of the status message.
+    failure: Option<(String, String)>,
+}
+
+impl Ended {
+    pub(super) fn told(&self) -> Told<'_> {
+        Told {
+            state: self.state,
+            turn: self.turn.as_deref(),
+            continuation: self.continuation.as_deref(),
+            inline: self.inline,
+            failure: self.failure.as_ref().map(|(id, why)| (&**id, &**why)),
+        }
+    }
+
+    fn not_recorded() -> Self {
+        let words = "The turn could not be recorded (NOT_RECORDED): a later message would not go on from it.";
+        Self {
+            turn: None,
+            state: State::Failed,
+            continuation: None,
+            inline: false,
+            failure: Some((mint(), words.to_owned())),
+        }
+    }
+}
+
+/// Settles a turn as the agent ended it.
+pub(super) async fn end(core: &Core, running: &mut Running) -> Ended {
+    let bound = running.bound.clone().unwrap_or_else(|| unbound(running.context_id.as_deref().unwrap_or_default()));
+    let settlement = running.turn.close(&bound, core.now(), &mint());
+    let (turn, success) = (settlement.turn.clone(), settlement.success);
+    if let Err(error) = running.guard.settle(settlement).await {
+        tracing::error!(%error, "a turn could not be recorded");
+        return Ended::not_recorded();
+    }
+    let Some(turn) = turn else { return Ended::not_recorded() };
+    log(&turn, running.injected);
+    let opening = &running.turn.opening;
+    let tells = turn.is_question() || opening.active;
+    let continuation = tells.then(|| continuation(&turn, &running.context.turns, opening.history_policy));
+    let inline = opening.inline && turn.is_question();
+    Ended { state: turn.state, turn: success.then_some(turn), continuation, inline, failure: None }
+}
+
+/// Settles a turn as failed: kept apart, never shown to the agent. The task that was open stays open where the agent made none.
+pub(super) async fn fail(core: &Core, running: &mut Running, why: &str) -> Option<Ended> {
+    if !running.turn.opening.joined.is_empty() {
+        // What joined the turn failed, not the turn.
+        if let Err(error) = running.leave_unsettled(core.now()).await {
+            tracing::warn!(%error, "a waiting turn was lost");
+        }
+        return None;
+    }
+    let Some(context_id) = running.context_id.clone() else {
+        running.guard.release().await;
+        return None;
+    };
+    let bound = running.bound.clone().unwrap_or_else(|| unbound(&context_id));
+    let message_id = mint();
+    let settlement = running.turn.fail(&bound, core.now(), &message_id, why);
+    if let Some(turn) = &settlement.turn {
+        log(turn, running.injected);
+    }
+    if let Err(error) = running.guard.settle(settlement).await {
+        tracing::warn!(%error, "a failed turn could not be kept apart");
+    }
+    Some(Ended {
+        turn: None,
+        state: State::Failed,
+        continuation: None,
+        inline: false,
+        failure: Some((message_id, why.to_owned())),
+    })
+}
+
+fn log(turn: &Turn, injected: usize) {
+    let reason = turn.decided.map_or("none", |decided| decided.reason.as_str());
+    tracing::info!(turn = turn.number, state = %turn.state, rewritten = turn.is_question(), reason, injected, "turn settled");
+}
+
+/// Settles a turn as cancelled by the client.
+pub(super) async fn cancel(core: &Core, running: &mut Running) -> Result<(), StoreError> {
+    let context_id = running.context_id.clone().unwrap_or_default();
+    let mut bound = running.bound.clone().unwrap_or_else(|| unbound(&context_id));
+    if bound.task_id.is_empty() {
+        bound.task_id = running.turn.opening.task.clone().unwrap_or_default();
+    }
+    let settlement = running.turn.cancel(&bound, core.now());
+    running.guard.settle(settlement).await.map(drop)
+}
