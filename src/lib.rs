@@ -7,6 +7,8 @@ pub mod json;
 
 pub mod a2a;
 
+pub mod sse;
+
 pub mod conversation;
 
 pub mod task;

@@ -107,6 +107,16 @@ impl Edits {
         }
     }
 
+    /// The edited text of one value: edits outside it do not count.
+    pub fn apply_within(mut self, value: Value<'_, '_>) -> String {
+        let range = value.range();
+        self.list.retain(|(edit, _)| range.start <= edit.start && edit.end <= range.end);
+        for (edit, _) in &mut self.list {
+            *edit = edit.start - range.start..edit.end - range.start;
+        }
+        self.apply(value.raw())
+    }
+
     /// The edited text.
     pub fn apply(mut self, text: &str) -> String {
         // Stable, and an insertion in front of a replacement at the same place; the longer of two replacements first, so that it holds.

@@ -46,6 +46,16 @@ pub(super) struct Answer {
     pub(super) decoded: bool,
 }
 
+/// What an exchange came to.
+pub(super) enum Got {
+    /// A stream, of which the head is there.
+    Stream(Response<AgentBody>),
+    /// An answer, read whole.
+    Whole(Answer),
+    /// The client cancelled its task meanwhile.
+    Canceled,
+}
+
 impl Agent {
     pub(super) fn new<S, B2>(inner: S, head: &http::request::Parts, policy: &Policy) -> Self
     where
@@ -99,6 +109,19 @@ impl Agent {
         answer.map_err(|error| refusal_of(&*error))
     }
 
+    /// Sends the body and reads the answer whole, unless it is a stream and one was called for.
+    pub(super) async fn exchange(&mut self, body: Bytes, streams: bool) -> Result<Got, Refusal> {
+        let answer = self.send(body).await?;
+        if streams && is_event_stream(&answer) {
+            return if reading::encoding(answer.headers()).is_some() {
+                Err(Refusal::malformed("a stream with a content-encoding that was not asked for"))
+            } else {
+                Ok(Got::Stream(answer))
+            };
+        }
+        self.read(answer).await.map(Got::Whole)
+    }
+
     /// Reads an answer whole.
     pub(super) fn read(
         &self,
@@ -129,6 +152,12 @@ impl Agent {
         };
         tokio::time::timeout(within, exchange).await.map_err(|_| Refusal::timeout())?
     }
+}
+
+fn is_event_stream(answer: &Response<AgentBody>) -> bool {
+    let content_type = answer.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    answer.status().is_success()
+        && content_type.is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
 }
 
 async fn read(answer: Response<AgentBody>, limit: usize, idle: Duration) -> Result<Answer, Refusal> {

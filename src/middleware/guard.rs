@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::core::Core;
 use crate::context::{Context, Settlement};
+use crate::conversation::principal::ContextKey;
 use crate::store::{Bind, Lease, Pending, StoreError};
 use crate::turn::Bound;
 
@@ -39,6 +40,11 @@ impl Guard {
         {
             tracing::warn!(%error, "the lease could not be renewed");
         }
+    }
+
+    /// The context that the lease is on.
+    pub(super) fn key(&self) -> Option<ContextKey> {
+        self.lease.as_ref().map(|lease| lease.key.clone())
     }
 
     fn lease(&self) -> Result<&Lease, StoreError> {

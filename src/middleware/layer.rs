@@ -12,7 +12,7 @@ use tower_service::Service;
 
 use super::agent::Agent;
 use super::body::{BoxError, Finish, ReplyBody, RequestBody};
-use super::core::{Clock, Core, SystemClock};
+use super::core::{CardRewrite, Clock, Core, SystemClock};
 use super::reading::{self, ReadError};
 use super::send::Exchange;
 use super::{HOP_HEADER, operate, respond};
@@ -41,6 +41,15 @@ impl ConversationLayer {
     /// As [`new`](Self::new), with a clock of the caller's.
     pub fn with_clock(policy: Policy, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         Self { core: Arc::new(Core::new(Arc::new(policy), store, clock)) }
+    }
+
+    /// Shows the extended agent card as `rewrite` has it. To be called before the layer is used.
+    #[must_use]
+    pub fn with_card(mut self, rewrite: CardRewrite) -> Self {
+        if let Some(core) = Arc::get_mut(&mut self.core) {
+            core.card = Some(rewrite);
+        }
+        self
     }
 
     /// Waits until everything that outlived its request has ended. To be called once no more requests come.

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::{Either, select};
 use http::{HeaderValue, Response};
 
 use super::DEBUG_HEADER;
 use super::acquire::{Acquired, Place};
-use super::agent::{Agent, AgentBody, Answer};
+use super::agent::{Agent, Answer, Got};
 use super::body::ReplyBody;
-use super::core::{Core, Refused, mint, timestamp};
+use super::core::{Cancellable, Core, Refused, mint, timestamp};
 use super::guard::Guard;
 use super::respond;
-use super::settle::{Ended, end, fail};
+use super::settle::{Ended, cancel, end, fail};
 use crate::a2a::jsonrpc::{self, Call};
 use crate::a2a::{Dialect, Part, Payload, Shape, State};
 use crate::context::Context;
@@ -52,7 +53,7 @@ pub(super) struct Running {
 pub(super) type Outcome = Result<Response<ReplyBody>, Refusal>;
 
 impl Exchange {
-    pub(super) async fn send(&mut self, call: Call<'_, '_>, bytes: Bytes) -> Outcome {
+    pub(super) async fn send(mut self, call: Call<'_, '_>, bytes: Bytes) -> Outcome {
         let send = Send::read(call, &self.core.policy.limits)?;
         if !self.identified {
             return self.without_conversation(&send, bytes).await;
@@ -92,7 +93,7 @@ impl Exchange {
     }
 
     async fn take_turn(
-        &mut self,
+        self,
         send: &Send<'_, '_>,
         place: Place,
         mut guard: Guard,
@@ -142,7 +143,7 @@ impl Exchange {
     }
 
     async fn join_turn(
-        &mut self,
+        self,
         send: &Send<'_, '_>,
         place: Place,
         guard: Guard,
@@ -197,20 +198,48 @@ impl Exchange {
         Ok(found)
     }
 
-    async fn run(&mut self, send: &Send<'_, '_>, mut running: Running, body: Bytes) -> Outcome {
-        let answer = running.guard.renewing(self.agent.send(body)).await;
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(refusal) => return self.broken(running, refusal).await,
+    /// Sends the message and takes in the answer. A client that cancels the task before the agent has told an id ends the wait.
+    async fn run(mut self, send: &Send<'_, '_>, mut running: Running, body: Bytes) -> Outcome {
+        running.begin(self.core.now()).await.map_err(|error| store_refusal(&error))?;
+        let streams = send.call.verb.streams();
+        let wish = self.wish(&running);
+        let got = {
+            let answer = std::pin::pin!(running.guard.renewing(self.agent.exchange(body, streams)));
+            match &wish {
+                None => answer.await,
+                Some(wish) => match select(answer, std::pin::pin!(wish.wish.notified())).await {
+                    Either::Left((got, _)) => got,
+                    Either::Right(_) => Ok(Got::Canceled),
+                },
+            }
         };
-        if send.call.verb.streams() && is_event_stream(&answer) {
-            return self.stream(send, running, answer);
+        drop(wish);
+        match got {
+            Ok(Got::Stream(answer)) => Ok(self.stream(send, running, answer)),
+            Ok(Got::Whole(answer)) => self.answer(send, &mut running, answer).await,
+            Ok(Got::Canceled) => self.canceled(send, running).await,
+            Err(refusal) => self.broken(running, refusal).await,
         }
-        let answer = match running.guard.renewing(self.agent.read(answer)).await {
-            Ok(answer) => answer,
-            Err(refusal) => return self.broken(running, refusal).await,
-        };
-        self.answer(send, &mut running, answer).await.map_err(|(_, refusal)| refusal)
+    }
+
+    fn wish(&self, running: &Running) -> Option<Cancellable> {
+        let key = running.guard.key().filter(|_| running.turn.opening.task.is_some())?;
+        Some(self.core.cancellable(&key))
+    }
+
+    async fn canceled(&self, send: &Send<'_, '_>, mut running: Running) -> Outcome {
+        cancel(&self.core, &mut running).await.map_err(|error| store_refusal(&error))?;
+        let id = running.turn.opening.task.clone().unwrap_or_default();
+        let found = self.find(&id).await?.ok_or_else(Refusal::task_not_found)?;
+        let turn = found
+            .context
+            .task(&id)
+            .and_then(|task| found.context.failed_turn_of(task))
+            .ok_or_else(Refusal::task_not_found)?;
+        let dialect = send.call.dialect;
+        let task = self.recorded_task(&found, &turn, dialect, send.history_length, true);
+        let result = wrapped("task", &task, dialect);
+        Ok(respond::own(&jsonrpc::result(send.call.id, &result), send.call.verb.streams(), 200))
     }
 
     /// The turn came to nothing: it is kept apart, and the client told.
@@ -220,12 +249,7 @@ impl Exchange {
     }
 
     /// A reply that was read whole.
-    async fn answer(
-        &mut self,
-        send: &Send<'_, '_>,
-        running: &mut Running,
-        answer: Answer,
-    ) -> Result<Response<ReplyBody>, ((), Refusal)> {
+    async fn answer(&mut self, send: &Send<'_, '_>, running: &mut Running, answer: Answer) -> Outcome {
         let body = answer.body.clone();
         let read = Reply::read(&body, answer.head.status.is_success());
         let doc = match read {
@@ -237,15 +261,15 @@ impl Exchange {
             }
             Reply::Unreadable(what) => {
                 fail(&self.core, running, what).await;
-                return Err(((), Refusal::malformed(what)));
+                return Err(Refusal::malformed(what));
             }
         };
         let result = doc.root().get("result").unwrap_or(doc.root());
         let Some((payload, shape)) = Payload::read(result) else {
             fail(&self.core, running, "no task and no message").await;
-            return Err(((), Refusal::malformed("its result is neither a task nor a message")));
+            return Err(Refusal::malformed("its result is neither a task nor a message"));
         };
-        let ended = self.heard(running, &payload, shape).await.map_err(|error| ((), store_refusal(&error)))?;
+        let ended = self.heard(running, &payload, shape).await.map_err(|error| store_refusal(&error))?;
         let mut edits = Edits::new();
         spliced_id(&mut edits, doc.root(), send.call.id);
         let body = running.shown(&self.core, &mut edits, doc.root(), &payload, shape, ended.as_ref());
@@ -318,7 +342,7 @@ impl Exchange {
         Ok(respond::own(&jsonrpc::result(send.call.id, &task), send.call.verb.streams(), 200))
     }
 
-    fn debug(&self, response: &mut Response<ReplyBody>, running: &Running, ended: Option<&Ended>) {
+    pub(super) fn debug(&self, response: &mut Response<ReplyBody>, running: &Running, ended: Option<&Ended>) {
         if !self.core.policy.debug_header {
             return;
         }
@@ -332,7 +356,19 @@ impl Exchange {
 }
 
 impl Running {
-    fn bind(&self, payload: &Payload<'_, '_>) -> Bind {
+    /// Says that the turn is under way: from here on its task reads as working.
+    async fn begin(&mut self, now: u64) -> Result<(), StoreError> {
+        let pending = Pending {
+            opening: Arc::clone(&self.turn.opening),
+            bound: self.bound.clone(),
+            state: State::Working,
+            idle: false,
+            looked_at: now,
+        };
+        self.guard.observe(pending).await
+    }
+
+    pub(super) fn bind(&self, payload: &Payload<'_, '_>) -> Bind {
         let opening = &self.turn.opening;
         let upstream_task = payload.task_id().map(std::borrow::Cow::into_owned).unwrap_or_default();
         Bind {
@@ -359,6 +395,20 @@ impl Running {
         Ok(())
     }
 
+    pub(super) fn view<'a>(&'a self, core: &'a Core, bound: &'a Bound, artifacts: bool) -> View<'a> {
+        View {
+            task_id: &bound.task_id,
+            context_id: &bound.context_id,
+            everywhere: !self.turn.opening.named.1,
+            chain: &self.turn.chain,
+            fence: &self.context.fence,
+            policy: &core.policy,
+            originals: &self.originals,
+            history_length: self.turn.opening.history_length,
+            artifacts,
+        }
+    }
+
     /// Edits `payload` to what the client is to see; or a whole result in its place.
     pub(super) fn shown(
         &self,
@@ -370,18 +420,7 @@ impl Running {
         ended: Option<&Ended>,
     ) -> Option<String> {
         let bound = self.bound.as_ref()?;
-        let opening = &self.turn.opening;
-        let view = View {
-            task_id: &bound.task_id,
-            context_id: &bound.context_id,
-            everywhere: !opening.named.1,
-            chain: &self.turn.chain,
-            fence: &self.context.fence,
-            policy: &core.policy,
-            originals: &self.originals,
-            history_length: opening.history_length,
-            artifacts: true,
-        };
+        let view = self.view(core, bound, true);
         let told = ended.map(Ended::told);
         if let (Payload::Message(_), Some(told), Some(turn), false) =
             (payload, &told, ended.and_then(|ended| ended.turn.as_deref()), bound.task_id.is_empty())
@@ -484,9 +523,4 @@ pub(super) fn unbound(context_id: &str) -> Bound {
         upstream_task: String::new(),
         upstream_context: String::new(),
     }
-}
-
-fn is_event_stream(answer: &Response<AgentBody>) -> bool {
-    let content_type = answer.headers().get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    content_type.is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
 }

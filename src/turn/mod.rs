@@ -4,12 +4,14 @@
 //! they [`hear`](Turn::hear) payloads, and when the turn [has ended](Turn::has_ended) they [`close`](Turn::close) it, let the store settle
 //! it, and show the client what was settled. Nobody is told a closing state before that.
 
+mod marker;
 mod show;
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use marker::Tail;
 pub use show::{Told, View, continuation, spliced_id, task_of_message};
 
 use crate::a2a::{Dialect, Message, Part, Payload, Role, Shape, State, text_of};

@@ -66,6 +66,21 @@ impl View<'_> {
         }
     }
 
+    /// A closing event made here, where the agent sent none that can be shown.
+    pub fn closing(&self, told: &Told<'_>, dialect: Dialect, timestamp: &str) -> String {
+        let ids = (self.task_id, self.context_id);
+        let words = match (told.turn, told.failure) {
+            (Some(turn), _) if turn.is_question() => Some(self.question(turn, dialect, told)),
+            (_, Some((id, why))) => Some(message(dialect, Role::Agent, id, &[Part::Text(why.to_owned())], ids, None)),
+            (Some(turn), None) if turn.reply.source == Source::Status => {
+                Some(message(dialect, Role::Agent, &turn.reply.id, &turn.reply.parts, ids, None))
+            }
+            _ => None,
+        };
+        let metadata = told.continuation.map(|continuation| format!("{{\"{EXTENSION_URI}\":{continuation}}}"));
+        a2a::status_update(dialect, ids, told.state, words.as_deref(), timestamp, metadata.as_deref())
+    }
+
     fn task(&self, edits: &mut Edits, task: Task<'_, '_>, dialect: Dialect, told: Option<&Told<'_>>) {
         edits.set_string_member(task.value, "id", self.task_id);
         edits.set_string_member(task.value, "contextId", self.context_id);
@@ -90,6 +105,14 @@ impl View<'_> {
         if let Some(continuation) = told.and_then(|told| told.continuation) {
             set_metadata(edits, update.value, continuation);
         }
+    }
+
+    /// An artifact of the agent's, as the client is to see it.
+    pub fn artifact(&self, artifact: Value<'_, '_>) -> String {
+        let mut edits = Edits::new();
+        self.artifact_id(&mut edits, artifact);
+        self.unmark(&mut edits, artifact);
+        edits.apply_within(artifact)
     }
 
     fn artifact_update(&self, edits: &mut Edits, update: ArtifactUpdate<'_, '_>) {
