@@ -1,0 +1,191 @@
+//! A turn from its lease to its settlement.
+
+use std::sync::Arc;
+
+use super::slot::{self, Live, Slot, State};
+use super::{Memory, lock};
+use crate::context::{Context, Settlement};
+use crate::conversation::principal::{ContextKey, Principal, RouteId};
+use crate::store::{Begin, Begun, Lease, Pending, StoreError};
+
+impl Memory {
+    pub(super) fn begin_now(&self, begin: &Begin) -> Begun {
+        self.tell_time(begin.now);
+        let begun = loop {
+            let slot = self.slot_or_new(begin);
+            let mut state = slot.lock();
+            // One that nobody has begun in yet has no seat; one that went while its lock was waited for is no longer in the map either.
+            let new = state.seat.is_none() && self.contexts.get(&begin.key).is_some_and(|at| Arc::ptr_eq(&at, &slot));
+            if new || self.is_there(&slot, &mut state, &begin.key) {
+                break self.grant(&slot, &mut state, begin);
+            }
+        };
+        self.make_room(None);
+        begun
+    }
+
+    fn slot_or_new(&self, begin: &Begin) -> Arc<Slot> {
+        if let Some(slot) = self.contexts.get(&begin.key) {
+            return slot.value().clone();
+        }
+        let owner = self.shared_owner(&begin.key);
+        let key = ContextKey { route: owner.0.clone(), principal: owner.1.clone(), ..begin.key.clone() };
+        let new = |context_id| Slot::new(self.next_token(), owner, context_id, begin.fence.clone());
+        let context_id = key.context_id.clone();
+        self.contexts.entry(key).or_insert_with(|| Arc::new(new(context_id))).value().clone()
+    }
+
+    /// The names as another context of the same owner has them, so that they are in memory once.
+    fn shared_owner(&self, key: &ContextKey) -> (RouteId, Principal) {
+        let owner = (key.route.clone(), key.principal.clone());
+        let known = self.owners.get(&owner).map(|known| known.key().clone());
+        known.unwrap_or(owner)
+    }
+
+    fn grant(&self, slot: &Arc<Slot>, state: &mut State, begin: &Begin) -> Begun {
+        if let Some(live) = state.live.as_ref().filter(|live| !live.may_begin(begin)) {
+            return Begun::Busy(live.lease.clone());
+        }
+        let new = state.seat.is_none();
+        if new {
+            self.owners.entry(slot.owner.clone()).or_default().insert(slot.serial, slot.clone());
+        }
+        let previous = state.in_flight();
+        let token = self.next_token();
+        let before = state.live.take();
+        state.live = Some(Box::new(Live::new(begin, token, new && begin.provisional, before)));
+        state.used = begin.now;
+        lock(&self.ledger).seat(slot, state);
+        Begun::Granted { lease: Lease { key: slot.key(state), token }, context: state.context.clone(), previous }
+    }
+
+    /// Does something in the context whose lease this is.
+    pub(super) fn holding<T>(
+        &self,
+        lease: &Lease,
+        act: impl FnOnce(&Arc<Slot>, &mut State, &mut Live) -> T,
+    ) -> Result<T, StoreError> {
+        let held = self.within(&lease.key, |slot, state| {
+            let mut live = state.live.take_if(|live| live.lease.token == lease.token)?;
+            let done = act(slot, state, &mut live);
+            state.live = Some(live);
+            lock(&self.ledger).seat(slot, state);
+            Some(done)
+        });
+        held.flatten().ok_or(StoreError::LeaseLost)
+    }
+
+    pub(super) fn observe_now(&self, lease: &Lease, mut pending: Pending) -> Result<(), StoreError> {
+        self.tell_time(pending.looked_at);
+        self.holding(lease, |slot, _, live| {
+            match &pending.bound {
+                // One who has taken a turn over observes it under the ids that were bound before.
+                Some(bound) => {
+                    self.enter(slot, live, &bound.task_id, &bound.upstream_task);
+                    live.bound = Some(bound.clone());
+                }
+                None => pending.bound.clone_from(&live.bound),
+            }
+            live.inherited = false;
+            live.lease.pending = Some(pending);
+        })
+    }
+
+    pub(super) fn renew_now(&self, lease: &Lease, until: u64) -> Result<(), StoreError> {
+        self.holding(lease, |_, _, live| live.lease.until = until)
+    }
+
+    pub(super) fn settle_now(&self, lease: &Lease, settlement: Settlement) -> Result<Arc<Context>, StoreError> {
+        self.tell_time(settlement.now);
+        let settled = self.within(&lease.key, |slot, state| {
+            let mut live = state.live.take_if(|live| live.lease.token == lease.token)?;
+            state.used = settlement.now;
+            self.apply(slot, state, &mut live, settlement);
+            self.end(slot, state, &live);
+            Some((slot.serial, state.context.clone()))
+        });
+        let (newest, context) = settled.flatten().ok_or(StoreError::LeaseLost)?;
+        self.make_room(Some(newest));
+        Ok(context)
+    }
+
+    pub(super) fn release_now(&self, lease: &Lease) {
+        self.within(&lease.key, |slot, state| {
+            let Some(mut live) = state.live.take_if(|live| live.lease.token == lease.token) else { return };
+            if live.inherited {
+                // The turn that was taken over is as unsettled as it was: dropped here it would be lost.
+                live.leave(self.next_token());
+                state.live = Some(live);
+                lock(&self.ledger).seat(slot, state);
+            } else {
+                self.end(slot, state, &live);
+            }
+        });
+    }
+
+    /// A turn is no longer in flight: of what it bound, what did not get into the context is forgotten.
+    fn end(&self, slot: &Arc<Slot>, state: &mut State, live: &Live) {
+        for id in &live.ids {
+            self.tidy(slot, &state.context, id);
+        }
+        let context = &state.context;
+        if context.turns.is_empty() && context.apart.is_empty() && context.tasks.is_empty() {
+            self.discard(slot, state);
+        } else {
+            lock(&self.ledger).seat(slot, state);
+        }
+    }
+
+    fn tidy(&self, slot: &Arc<Slot>, context: &Context, id: &str) {
+        let upstream = context.tasks.iter().any(|task| slot::was_upstream(task, id));
+        self.tasks.keep(slot, id, context.task(id).is_some(), upstream);
+    }
+
+    fn apply(&self, slot: &Arc<Slot>, state: &mut State, live: &mut Live, settlement: Settlement) {
+        let context = Arc::make_mut(&mut state.context);
+        grow_by_little(&mut context.turns);
+        grow_by_little(&mut context.tasks);
+        let changed = settlement.task.as_ref().map(|change| change.id.clone());
+        let mut loose = cut_off(context, &settlement);
+        context.settle(settlement);
+        if let Some(task) = context.tasks.iter_mut().find(|task| live.superseded.as_ref() == Some(&task.id)) {
+            task.superseded = true;
+        }
+        loose.extend(self.trim(context));
+        if let Some(task) = changed.and_then(|id| state.context.task(&id)) {
+            self.enter(slot, live, &task.id, &task.newest_upstream());
+        }
+        for id in loose {
+            self.tidy(slot, &state.context, &id);
+        }
+        let bytes = state.context.size();
+        lock(&self.ledger).count(state, bytes);
+    }
+
+    /// Keeps the context within its own limit. The ids of the tasks that went, the agent's too.
+    fn trim(&self, context: &mut Context) -> Vec<Box<str>> {
+        let turns = context.turns.len() + context.apart.len();
+        if context.size() <= self.limits.context_bytes && context.tasks.len() <= turns {
+            return Vec::new();
+        }
+        let ids: Vec<(Box<str>, Box<str>)> =
+            context.tasks.iter().flat_map(|task| slot::ids(task).map(|id| (task.id.clone(), id.into()))).collect();
+        let gone = context.trim(self.limits.context_bytes);
+        ids.into_iter().filter(|(task, _)| gone.contains(task)).map(|(_, id)| id).collect()
+    }
+}
+
+/// A vector that doubles would cost as much again as the turns' own heads.
+fn grow_by_little<T>(items: &mut Vec<T>) {
+    if items.len() == items.capacity() {
+        items.reserve_exact(1 + items.len() / 8);
+    }
+}
+
+/// The agent's ids of attempts that the settlement takes back.
+fn cut_off(context: &Context, settlement: &Settlement) -> Vec<Box<str>> {
+    let change = settlement.task.as_ref();
+    let task = change.and_then(|change| Some((context.task(&change.id)?, change.number as usize)));
+    let taken_back = task.into_iter().flat_map(|(task, number)| task.attempts.iter().skip(number.saturating_sub(1)));
+    taken_back.filter_map(|attempt| attempt.upstream_task.clone()).collect()
+}
