@@ -7,16 +7,16 @@ use serde_json::Value;
 
 use super::{Decision, Expected, Reason, Reply, Settings, judge};
 
-/// Where a marker stands at the very start or the very end of the text, with the white space that goes with it: what is to be removed from
-/// every copy that the client sees. The end is looked at first. At level `off` nothing is removed, so it is not to be asked.
+/// Where a marker stands at the very start or the very end of the text, with the white space behind it: what is to be removed from every
+/// copy that the client sees. The end is looked at first. At level `off` nothing is removed, so it is not to be asked.
 pub fn marker_range(text: &str, markers: &[String]) -> Option<Range<usize>> {
     let head = text.len() - text.trim_start().len();
     let tail = text.trim_end().len();
     let core = text.get(head..tail)?;
     let longest = |found: &dyn Fn(&str) -> bool| markers.iter().filter(|m| found(m)).map(String::len).max();
     if let Some(len) = longest(&|m| ends_with(core, m)) {
-        let start = text[..tail - len].trim_end().len();
-        return Some(if tail - len == head { 0..text.len() } else { start..text.len() });
+        // The white space in front stays: in a stream it has gone out before the marker came.
+        return Some(if tail - len == head { 0..text.len() } else { tail - len..text.len() });
     }
     let end = head + longest(&|m| starts_with(core, m))?;
     Some(0..text.len() - text[end..].trim_start().len())

@@ -90,7 +90,7 @@ fn markers_are_found_at_the_ends_with_their_white_space() {
     let cases = [
         ("[INPUT_REQUIRED] Which?", Some("[INPUT_REQUIRED] ")),
         ("  [INPUT_REQUIRED]\nWhich?", Some("  [INPUT_REQUIRED]\n")),
-        ("Which?\n\n[INPUT_REQUIRED]\n", Some("\n\n[INPUT_REQUIRED]\n")),
+        ("Which?\n\n[INPUT_REQUIRED]\n", Some("[INPUT_REQUIRED]\n")),
         (" [INPUT_REQUIRED] ", Some(" [INPUT_REQUIRED] ")),
         ("Write [INPUT_REQUIRED] at the end", None),
         ("", None),
@@ -99,7 +99,7 @@ fn markers_are_found_at_the_ends_with_their_white_space() {
         assert_eq!(marker_range(text, &markers()).map(|r| &text[r]), wanted, "{text:?}");
     }
     assert_eq!(marker_range("WAITING for it", &["WAIT".to_owned()]), None);
-    assert_eq!(marker_range("Text ASK MORE", &["MORE".to_owned(), "ASK MORE".to_owned()]), Some(4..13));
+    assert_eq!(marker_range("Text ASK MORE", &["MORE".to_owned(), "ASK MORE".to_owned()]), Some(5..13));
     assert_eq!(marker_range("any", &[String::new()]), None);
 }
 

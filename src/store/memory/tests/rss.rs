@@ -1,5 +1,7 @@
 //! What a conversation costs in memory, as the operating system counts it.
 
+use std::sync::Arc;
+
 use uuid::Uuid;
 
 use super::*;
@@ -37,15 +39,16 @@ async fn conversation(store: &Memory, now: u64) {
         let how = bind(&Uuid::new_v4().to_string(), &Uuid::new_v4().to_string());
         let (lease, bound) = store.bind(&lease, how).await.unwrap();
         let mut settlement = settlement(&context, &bound, TaskState::Completed, now);
-        settlement.turn.user.id = Uuid::new_v4().to_string();
-        settlement.turn.user.parts = vec![Part::Text(text())];
+        let mut turn = settlement.turn.take().map(Arc::unwrap_or_clone).unwrap();
+        turn.user.id = Uuid::new_v4().to_string();
+        turn.user.parts = vec![Part::Text(text())];
         let parts = vec![Part::Text(text())];
         let (size, sha256) = fingerprint(&parts);
         let id = Uuid::new_v4().to_string();
-        settlement.turn.artifacts =
-            vec![Artifact { id, upstream_id: None, name: Some("response".into()), parts, size, sha256 }];
-        settlement.turn.reply =
+        turn.artifacts = vec![Artifact { id, upstream_id: None, name: Some("response".into()), parts, size, sha256 }];
+        turn.reply =
             Reply { source: Source::Artifacts, from: vec![0], id: String::new(), parts: vec![], question: None };
+        settlement.turn = Some(Arc::new(turn));
         store.settle(&lease, settlement).await.unwrap();
         key = lease.key;
     }

@@ -1,0 +1,247 @@
+//! A scripted agent behind the layer, and a client in front of it; no sockets, no sleeps.
+
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use a2a_multiturn::conversation::policy::Policy;
+use a2a_multiturn::conversation::principal::{Principal, RouteId};
+use a2a_multiturn::middleware::{BoxError, Conversation, ConversationLayer, ReplyBody, RequestBody};
+use a2a_multiturn::store::{Memory, MemoryLimits, Store};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+use tower::{Layer, ServiceExt};
+
+pub type AgentBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// A request as it reached the agent.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub headers: HeaderMap,
+    pub raw: String,
+    pub json: Value,
+    /// How many came before.
+    pub before: usize,
+}
+
+impl Seen {
+    /// The text of the message's text parts.
+    pub fn text(&self) -> String {
+        let parts = self.json["params"]["message"]["parts"].as_array().cloned().unwrap_or_default();
+        parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
+    }
+}
+
+type Script = dyn Fn(Seen) -> BoxFuture<'static, Result<Response<AgentBody>, BoxError>> + Send + Sync;
+
+/// An agent that does what its script says, and remembers what it was sent.
+#[derive(Clone)]
+pub struct Agent {
+    script: Arc<Script>,
+    seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+pub fn body(bytes: impl Into<Bytes>) -> AgentBody {
+    Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
+}
+
+pub fn json_response(value: &Value) -> Response<AgentBody> {
+    let mut response = Response::new(body(value.to_string()));
+    response.headers_mut().insert("content-type", "application/json".parse().unwrap());
+    response
+}
+
+impl Agent {
+    /// An agent whose answers are made by an async function.
+    pub fn scripted<F, A>(script: F) -> Self
+    where
+        F: Fn(Seen) -> A + Send + Sync + 'static,
+        A: Future<Output = Result<Response<AgentBody>, BoxError>> + Send + 'static,
+    {
+        Self { script: Arc::new(move |seen| Box::pin(script(seen))), seen: Arc::default() }
+    }
+
+    /// An agent that answers JSON at once; the request's id is put into the answer.
+    pub fn answering(answer: impl Fn(&Seen) -> Value + Send + Sync + 'static) -> Self {
+        Self::scripted(move |seen| {
+            let mut value = answer(&seen);
+            value["id"] = seen.json["id"].clone();
+            value["jsonrpc"] = json!("2.0");
+            async move { Ok(json_response(&value)) }
+        })
+    }
+
+    /// An agent of 0.3 that answers every send with a completed task of its own and one artifact with the text that `say` gives.
+    pub fn saying(say: impl Fn(&Seen) -> String + Send + Sync + 'static) -> Self {
+        Self::answering(move |seen| json!({ "result": completed(seen, &say(seen)) }))
+    }
+
+    pub fn seen(&self) -> Vec<Seen> {
+        self.seen.lock().unwrap().clone()
+    }
+
+    pub fn last(&self) -> Seen {
+        self.seen().pop().expect("the agent was called")
+    }
+
+    pub fn calls(&self) -> usize {
+        self.seen.lock().unwrap().len()
+    }
+}
+
+/// A completed task of 0.3 whose id counts up; its contextId is the client's, or the agent's own.
+pub fn completed(seen: &Seen, text: &str) -> Value {
+    let context = seen.json["params"]["message"]["contextId"].as_str().unwrap_or("agent-context").to_owned();
+    json!({
+        "kind": "task", "id": format!("u-{}", seen.before + 1), "contextId": context, "status": { "state": "completed" },
+        "artifacts": [{ "artifactId": "response", "parts": [{ "kind": "text", "text": text }] }],
+    })
+}
+
+impl tower::Service<Request<RequestBody>> for Agent {
+    type Response = Response<AgentBody>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<AgentBody>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<RequestBody>) -> Self::Future {
+        let this = self.clone();
+        Box::pin(async move {
+            let (head, body) = request.into_parts();
+            let raw = body.collect().await?.to_bytes();
+            let raw = String::from_utf8_lossy(&raw).into_owned();
+            let json = serde_json::from_str(&raw).unwrap_or(Value::Null);
+            let seen = {
+                let mut all = this.seen.lock().unwrap();
+                let seen = Seen { headers: head.headers, raw, json, before: all.len() };
+                all.push(seen.clone());
+                seen
+            };
+            (this.script)(seen).await
+        })
+    }
+}
+
+pub fn memory() -> Arc<dyn Store> {
+    let limits = MemoryLimits {
+        contexts: 100_000,
+        bytes: 1 << 30,
+        context_bytes: 4 << 20,
+        ttl: std::time::Duration::from_secs(86_400),
+    };
+    Arc::new(Memory::new(limits, [7; 32]))
+}
+
+/// A proxy: the layer around an agent.
+#[derive(Clone)]
+pub struct Proxy {
+    service: Conversation<Agent>,
+    pub layer: ConversationLayer,
+    pub principal: Option<Principal>,
+    pub route: Option<RouteId>,
+    pub headers: Vec<(&'static str, String)>,
+}
+
+impl Proxy {
+    pub fn new(agent: &Agent) -> Self {
+        Self::with(agent, Policy::default())
+    }
+
+    pub fn with(agent: &Agent, policy: Policy) -> Self {
+        Self::over(agent, policy, memory())
+    }
+
+    pub fn over(agent: &Agent, policy: Policy, store: Arc<dyn Store>) -> Self {
+        let layer = ConversationLayer::new(policy, store);
+        let service = layer.layer(agent.clone());
+        Self { service, layer, principal: None, route: None, headers: Vec::new() }
+    }
+
+    pub fn as_principal(&self, name: &str) -> Self {
+        Self { principal: Some(name.into()), ..self.clone() }
+    }
+
+    pub fn on_route(&self, name: &str) -> Self {
+        Self { route: Some(name.into()), ..self.clone() }
+    }
+
+    pub fn with_header(&self, name: &'static str, value: &str) -> Self {
+        let mut this = self.clone();
+        this.headers.push((name, value.to_owned()));
+        this
+    }
+
+    pub fn request(&self, raw: impl Into<Bytes>) -> Request<Full<Bytes>> {
+        let mut request = Request::post("/").header("content-type", "application/json");
+        for (name, value) in &self.headers {
+            request = request.header(*name, value);
+        }
+        let mut request = request.body(Full::new(raw.into())).unwrap();
+        if let Some(principal) = &self.principal {
+            request.extensions_mut().insert(principal.clone());
+        }
+        if let Some(route) = &self.route {
+            request.extensions_mut().insert(route.clone());
+        }
+        request
+    }
+
+    pub async fn response(&self, raw: impl Into<Bytes>) -> Response<ReplyBody> {
+        self.service.clone().oneshot(self.request(raw)).await.unwrap()
+    }
+
+    pub async fn raw(&self, raw: impl Into<Bytes>) -> String {
+        let bytes = self.response(raw).await.into_body().collect().await.unwrap().to_bytes();
+        String::from_utf8(bytes.to_vec()).unwrap()
+    }
+
+    pub async fn call(&self, request: &Value) -> Value {
+        let raw = self.raw(request.to_string()).await;
+        serde_json::from_str(&raw).unwrap_or_else(|_| panic!("no JSON: {raw}"))
+    }
+
+    /// The events of a streaming call.
+    pub async fn events(&self, request: &Value) -> Vec<Value> {
+        events(&self.raw(request.to_string()).await)
+    }
+
+    /// Sends a text in 0.3 and returns the result.
+    pub async fn send(&self, text: &str, ids: Value) -> Value {
+        let answer = self.call(&send_03(text, ids)).await;
+        assert!(answer.get("error").is_none(), "{answer}");
+        answer["result"].clone()
+    }
+}
+
+pub fn events(raw: &str) -> Vec<Value> {
+    let data = raw.split("\n\n").map(|event| {
+        let lines = event.lines().filter_map(|line| line.strip_prefix("data:"));
+        lines.map(str::trim_start).collect::<Vec<_>>().join("\n")
+    });
+    data.filter(|data| !data.is_empty())
+        .map(|data| serde_json::from_str(&data).unwrap_or_else(|_| panic!("{data}")))
+        .collect()
+}
+
+/// A message of 0.3; `ids` are further members of the message.
+pub fn message_03(text: &str, ids: Value) -> Value {
+    let mut message = json!({
+        "kind": "message", "messageId": uuid::Uuid::new_v4().to_string(), "role": "user", "parts": [{ "kind": "text", "text": text }],
+    });
+    message.as_object_mut().unwrap().extend(ids.as_object().cloned().unwrap_or_default());
+    message
+}
+
+pub fn send_03(text: &str, ids: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": 1, "method": "message/send", "params": { "message": message_03(text, ids) } })
+}
+
+pub fn get_03(id: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "id": "g", "method": "tasks/get", "params": { "id": id } })
+}
