@@ -11,6 +11,9 @@ pub mod headers;
 pub mod health;
 pub mod identity;
 pub mod route;
+pub mod upstream;
+
+pub use upstream::Upstream;
 
 /// Why the proxy could not be set up.
 #[derive(Debug, thiserror::Error)]
