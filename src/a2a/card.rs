@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 
 use self::address::{Address, below, origin};
 pub use self::locate::{Located, at_agent, locate};
+use super::Dialect;
 use crate::json::{Doc, Edits, SyntaxError, Value};
 
 /// What the proxy knows about where things are.
@@ -63,34 +64,6 @@ pub struct Serves<'a> {
     pub push: bool,
     /// The params of the extension's declaration, a JSON object: by what rules replies are rewritten.
     pub rules: &'a str,
-}
-
-/// A version of the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Dialect {
-    /// 0.3, and what came before it.
-    V03,
-    /// 1.x.
-    V10,
-}
-
-impl Dialect {
-    fn of(version: &str) -> Option<Self> {
-        match version.trim_ascii().split('.').next() {
-            Some("0") => Some(Self::V03),
-            Some("1") => Some(Self::V10),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Dialect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::V03 => "0.3",
-            Self::V10 => "1.0",
-        })
-    }
 }
 
 /// How calls are wrapped.

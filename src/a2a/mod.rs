@@ -27,6 +27,26 @@ pub enum Dialect {
     V10,
 }
 
+impl Dialect {
+    /// The dialect of a protocol version, as cards spell it.
+    pub fn of_version(version: &str) -> Option<Self> {
+        match version.trim_ascii().split('.').next() {
+            Some("0") => Some(Self::V03),
+            Some("1") => Some(Self::V10),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V03 => "0.3",
+            Self::V10 => "1.0",
+        })
+    }
+}
+
 /// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum State {

@@ -1,10 +1,12 @@
-//! `check`: everything that is wrong with a configuration, at once. Asks no agent and opens no port.
+//! `check`: everything that is wrong with a configuration, at once. Opens no port, and asks the agents only where it is told to.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::config::{Config, Findings, Identity, Loaded, Route, Severity};
+use crate::proxy::card::{Cards, Discovered};
+use crate::proxy::gateway::described;
 
 /// Checks a file: what is wrong goes to standard error, what is served to standard output. Fails if there is an error.
 pub fn findings(path: &Path) -> ExitCode {
@@ -13,6 +15,46 @@ pub fn findings(path: &Path) -> ExitCode {
         None => Ok(false),
     });
     if passed.unwrap_or(false) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// As [`findings`], and reaches every agent: which dialects and bindings it serves, what is wrong with its card, and what of it the proxy
+/// would not show. Fails also where an agent cannot be reached or nothing of its card can be shown.
+pub async fn online(path: PathBuf) -> ExitCode {
+    let Ok(Some(config)) = load(&path, &mut io::stderr()) else { return ExitCode::FAILURE };
+    let mut out = io::stdout();
+    let mut fine = summary(&config, &mut out).is_ok();
+    for route in &config.routes {
+        let _ = writeln!(out, "{}: {}", route.id.as_str(), route.upstream.url);
+        fine &= match Cards::discover(route).await {
+            Ok(found) => seen(&found, route, &mut out).await.unwrap_or(false),
+            Err(error) => writeln!(out, "  error: {error}").is_err(),
+        };
+    }
+    if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What an agent's card shows. Whether it will do.
+async fn seen(found: &Discovered, route: &Route, out: &mut impl Write) -> io::Result<bool> {
+    let seen = match &found.seen {
+        Ok(seen) => seen,
+        Err(why) => {
+            writeln!(out, "  error: its card cannot be read: {why}")?;
+            return Ok(false);
+        }
+    };
+    writeln!(out, "  {}\n  calls go to {}", described(seen), found.base)?;
+    seen.warnings.iter().try_for_each(|warning| writeln!(out, "  card: {warning}"))?;
+    found.cards.set_base(&format!("http://proxy.invalid{}", route.prefix));
+    match found.cards.shown().await {
+        Ok(warnings) => {
+            warnings.iter().try_for_each(|warning| writeln!(out, "  shown without: {warning}"))?;
+            Ok(true)
+        }
+        Err(why) => {
+            writeln!(out, "  error: {why}")?;
+            Ok(false)
+        }
+    }
 }
 
 /// Reads a file and tells what is wrong with it; `None` if that is an error.

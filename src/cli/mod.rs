@@ -1,3 +1,74 @@
 //! The command line: one file a subcommand.
 
 pub mod check;
+pub mod serve;
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Conversations for stateless A2A agents: a proxy that stands in front of one, changes nothing in it, and gives it a memory.
+#[derive(Parser, Debug)]
+#[command(name = "a2a-multiturn", version, about, max_term_width = 100)]
+pub struct Command {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand, Debug)]
+enum Verb {
+    /// Serve: stand in front of an agent, or of many
+    Serve(serve::ServeArgs),
+    /// Check a configuration: every finding at once, with file, line and key
+    Check {
+        /// The configuration
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+        /// Also reach the agents: what they speak, and what is wrong with their cards
+        #[arg(long)]
+        online: bool,
+    },
+}
+
+impl Command {
+    /// Reads the command line; what is wrong with it ends the process with status 2.
+    pub fn read() -> Self {
+        Self::parse()
+    }
+}
+
+/// Runs a command.
+pub fn run(command: Command) -> ExitCode {
+    // The process-wide provider: only ours is compiled in.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    match command.verb {
+        Verb::Serve(args) => on_runtime(serve::serve(args)),
+        Verb::Check { config, online: false } => check::findings(&config),
+        Verb::Check { config, online: true } => on_runtime(check::online(config)),
+    }
+}
+
+fn on_runtime(work: impl Future<Output = ExitCode>) -> ExitCode {
+    match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime.block_on(work),
+        Err(error) => {
+            complain(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Tells an error with what stands behind it.
+pub fn complain(error: &dyn Error) {
+    let mut err = io::stderr().lock();
+    let _ = write!(err, "error: {error}");
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let _ = write!(err, ": {cause}");
+        source = cause.source();
+    }
+    let _ = writeln!(err);
+}

@@ -59,6 +59,12 @@ impl ConversationLayer {
     }
 }
 
+impl std::fmt::Debug for ConversationLayer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConversationLayer").field("policy", &self.core.policy).finish_non_exhaustive()
+    }
+}
+
 impl<S> Layer<S> for ConversationLayer {
     type Service = Conversation<S>;
 

@@ -11,8 +11,10 @@ use http::Uri;
 
 use crate::config::{Config, Route};
 
+pub mod card;
 pub mod cors;
 pub mod drain;
+pub mod gateway;
 pub mod headers;
 pub mod health;
 pub mod identity;
@@ -26,6 +28,7 @@ mod app;
 
 pub use app::{App, Mount};
 pub use drain::DrainOutcome;
+pub use gateway::Gateway;
 pub use service::RouteService;
 pub use upstream::Upstream;
 

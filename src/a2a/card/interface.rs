@@ -151,7 +151,7 @@ pub(super) fn refuse_duplicates(object: Value<'_, '_>, place: &str) -> Result<()
 /// What an element of `supportedInterfaces` speaks; without a version what such lists are for.
 fn version(interface: Value<'_, '_>) -> Option<Dialect> {
     match interface.some("protocolVersion") {
-        Some(version) => Dialect::of(&version.str()?),
+        Some(version) => Dialect::of_version(&version.str()?),
         None => Some(Dialect::V10),
     }
 }

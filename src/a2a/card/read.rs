@@ -61,7 +61,8 @@ fn faults(found: &Interfaces<'_, '_>) -> Vec<String> {
         faults.push("it has `additionalInterfaces` but no `url`".to_owned());
     }
     let version = found.card.some("protocolVersion").and_then(|version| version.str());
-    if found.supported.is_empty() && version.is_some_and(|version| Dialect::of(&version) != Some(Dialect::V03)) {
+    if found.supported.is_empty() && version.is_some_and(|version| Dialect::of_version(&version) != Some(Dialect::V03))
+    {
         faults.push("its `protocolVersion` is not 0.3, but it has no `supportedInterfaces`".to_owned());
     }
     faults

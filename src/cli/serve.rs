@@ -1,0 +1,78 @@
+//! `serve`: the proxy.
+
+use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use http::Uri;
+use tracing_subscriber::EnvFilter;
+
+use super::check;
+use crate::config::{ADDRESS, Config, Log, LogFormat, Severity};
+use crate::proxy::{DrainOutcome, Gateway, drain};
+
+/// What `serve` is given.
+#[derive(Args, Clone, Debug)]
+pub struct ServeArgs {
+    /// The configuration; without one, --upstream names the agent
+    #[arg(long, value_name = "FILE", conflicts_with = "upstream")]
+    pub config: Option<PathBuf>,
+    /// Where to listen
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = ADDRESS, conflicts_with = "config")]
+    pub listen: SocketAddr,
+    /// The agent: its base URL, or the URL of its card
+    #[arg(long, value_name = "URL", required_unless_present = "config")]
+    pub upstream: Option<Uri>,
+}
+
+/// Serves until SIGTERM or SIGINT. Exit codes: 0 after a stop that let every request finish, 1 where some were cut or the proxy could not
+/// start.
+pub async fn serve(args: ServeArgs) -> ExitCode {
+    let Some(config) = configured(&args) else { return ExitCode::FAILURE };
+    log_to_stderr(&config.log);
+    match run(config).await {
+        Ok(DrainOutcome::Finished) => ExitCode::SUCCESS,
+        Ok(DrainOutcome::Cut(connections)) => {
+            let _ = writeln!(
+                io::stderr(),
+                "stopped; {connections} connections were cut, since they ran longer than listener.drain"
+            );
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            super::complain(&*error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn configured(args: &ServeArgs) -> Option<Config> {
+    if let Some(path) = &args.config {
+        return check::load(path, &mut io::stderr().lock()).ok().flatten();
+    }
+    let config = Config::quick(args.listen, args.upstream.clone()?);
+    let findings = config.findings();
+    if !findings.is_empty() {
+        let _ = writeln!(io::stderr(), "{findings}");
+    }
+    (findings.count(Severity::Error) == 0).then_some(config)
+}
+
+async fn run(config: Config) -> Result<DrainOutcome, Box<dyn std::error::Error>> {
+    let (shutdown, at_once) = drain::signals()?;
+    let gateway = Gateway::assemble(config).await?;
+    let _ = write!(io::stderr(), "a2a-multiturn {}\n{}", env!("CARGO_PKG_VERSION"), gateway.report());
+    Ok(gateway.serve(shutdown, at_once).await)
+}
+
+/// Text on a terminal, JSON elsewhere, unless the configuration says otherwise.
+pub fn log_to_stderr(log: &Log) {
+    let filter = EnvFilter::try_new(&log.filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let terminal = io::stderr().is_terminal();
+    let json = log.format == LogFormat::Json || (log.format == LogFormat::Auto && !terminal);
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(terminal);
+    // A second subscriber, as in the demo, changes nothing.
+    let _ = if json { lines.json().try_init() } else { lines.with_target(false).try_init() };
+}

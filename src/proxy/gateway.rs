@@ -1,0 +1,161 @@
+//! A configuration, put together: store, layers, upstreams and cards behind one listener.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use futures_util::future::try_join_all;
+use tower_layer::Layer;
+
+use super::card::{Cards, Discovered};
+use super::{DrainOutcome, Mount, Proxy, RouteService, SetupError};
+use crate::a2a::card::Seen;
+use crate::config::{Config, Identity, Route};
+use crate::conversation::policy::Mode;
+use crate::middleware::ConversationLayer;
+use crate::store::{Memory, MemoryLimits, Store};
+
+/// A proxy that listens, with the layers whose turns outlive their requests.
+#[derive(Debug)]
+pub struct Gateway {
+    proxy: Proxy,
+    layers: Vec<ConversationLayer>,
+    report: String,
+}
+
+impl Gateway {
+    /// Reads the agents' cards, binds the listener, puts everything behind it.
+    ///
+    /// # Errors
+    /// What keeps the proxy from serving at all; an agent that is down does not.
+    pub async fn assemble(mut config: Config) -> Result<Self, SetupError> {
+        let found = try_join_all(config.routes.iter().map(Cards::discover)).await?;
+        for (route, found) in config.routes.iter_mut().zip(&found) {
+            route.upstream.url = found.base.clone();
+        }
+        let store = memory(&config);
+        let mut layers = Vec::new();
+        let mut cards = found.iter().map(|found| &found.cards);
+        let proxy = Proxy::bind(&config, &store.secret(), |route, upstream| {
+            let layer = ConversationLayer::new(route.policy.clone(), Arc::clone(&store));
+            let Some(cards) = cards.next() else { return Mount { agent: layered(&layer, upstream), card: None } };
+            let layer = layer.with_card(cards.rewriting());
+            layers.push(layer.clone());
+            Mount { agent: layered(&layer, upstream), card: Some(cards.service()) }
+        })
+        .await?;
+        let public = proxy.public_url().to_string();
+        for (route, found) in config.routes.iter().zip(&found) {
+            found.cards.set_base(&format!("{}{}", public.trim_end_matches('/'), route.prefix));
+        }
+        let report = report(&config, &proxy, &found);
+        Ok(Self { proxy, layers, report })
+    }
+
+    /// Where it listens, which agents and dialects it found, which store, which identity rule, and what to know about it: for people, a line
+    /// each.
+    pub fn report(&self) -> &str {
+        &self.report
+    }
+
+    /// Where it listens.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.proxy.local_addr()
+    }
+
+    /// Serves until `shutdown`, then lets running requests and turns finish. `at_once` ends the wait for them.
+    pub async fn serve(self, shutdown: impl Future<Output = ()>, at_once: impl Future<Output = ()>) -> DrainOutcome {
+        let outcome = self.proxy.serve(shutdown, at_once).await;
+        if outcome == DrainOutcome::Finished {
+            // What the clients of these turns have left is short: each is bounded by its agent's timeouts.
+            let rest = async {
+                for layer in &self.layers {
+                    layer.drained().await;
+                }
+            };
+            let _ = tokio::time::timeout(std::time::Duration::from_secs(5), rest).await;
+        }
+        outcome
+    }
+}
+
+fn layered(layer: &ConversationLayer, upstream: super::Upstream) -> RouteService {
+    RouteService::new(layer.layer(upstream))
+}
+
+fn memory(config: &Config) -> Arc<dyn Store> {
+    let limits = MemoryLimits {
+        contexts: config.store.contexts,
+        bytes: config.store.bytes,
+        context_bytes: config.store.context_bytes,
+        ttl: config.store.ttl,
+    };
+    // The secret lasts as long as what it hashes.
+    let mut secret = [0; 32];
+    secret[..16].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
+    secret[16..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
+    Arc::new(Memory::new(limits, secret))
+}
+
+fn report(config: &Config, proxy: &Proxy, found: &[Discovered]) -> String {
+    let mut out = String::new();
+    let public = proxy.public_url().to_string();
+    let public = public.trim_end_matches('/');
+    let _ = writeln!(out, "listening on {} (clients reach it at {public})", proxy.local_addr());
+    for (route, found) in config.routes.iter().zip(found) {
+        let _ = writeln!(out, "route {}: {public}{}/ -> {}", route.id.as_str(), route.prefix, found.base);
+        out += &agent(route, found);
+        let _ = writeln!(
+            out,
+            "  callers: {}",
+            callers(&route.identity, proxy.local_addr().ip().to_canonical().is_loopback())
+        );
+    }
+    let _ = writeln!(
+        out,
+        "store: memory, at most {} contexts and {} MiB; conversations end with this process",
+        config.store.contexts,
+        config.store.bytes >> 20
+    );
+    out
+}
+
+fn agent(route: &Route, found: &Discovered) -> String {
+    let mut out = match &found.seen {
+        Ok(seen) => format!("  agent: {}\n", described(seen)),
+        Err(why) => format!("  agent: not there yet ({why}); it is asked again when a client asks for its card\n"),
+    };
+    for warning in found.seen.iter().flat_map(|seen| &seen.warnings) {
+        let _ = writeln!(out, "  its card: {warning}");
+    }
+    if route.policy.mode == Mode::Observe {
+        out += "  mode: observe; nothing is changed\n";
+    }
+    out
+}
+
+/// An agent in a few words, as its card has it.
+pub fn described(seen: &Seen) -> String {
+    let join = |words: Vec<String>| words.join(", ");
+    let dialects = join(seen.dialects.iter().map(ToString::to_string).collect());
+    let bindings = join(seen.bindings.iter().map(ToString::to_string).collect());
+    let name = seen.name.as_deref().unwrap_or("without a name");
+    let stream = if seen.streaming { "streams" } else { "does not stream" };
+    format!("{name:?} speaks A2A {dialects} over {bindings} (JSON-RPC is served), {stream}")
+}
+
+fn callers(identity: &Identity, loopback: bool) -> String {
+    match (identity, loopback) {
+        (Identity::Authorization, true) => {
+            "told apart by their Authorization header; those without share one anonymous principal (loopback)"
+                .to_owned()
+        }
+        (Identity::Authorization, false) => {
+            "told apart by their Authorization header; those without are forwarded without conversation".to_owned()
+        }
+        (Identity::Header(name), _) => {
+            format!("told apart by the header {name}, which a trusted proxy in front must set")
+        }
+        (Identity::Anonymous, _) => "all one principal: whoever knows a contextId can go on with it".to_owned(),
+    }
+}
