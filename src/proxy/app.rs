@@ -167,9 +167,8 @@ fn answering(route: &Route, mount: Mount) -> RouteService {
 }
 
 fn asks_for_card(method: &Method, path: &str, prefix: &str) -> bool {
-    let card = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
     (method == Method::GET || method == Method::HEAD)
-        && route::rest(path, prefix).is_some_and(|rest| card.contains(&rest))
+        && route::rest(path, prefix).is_some_and(|rest| route::CARDS.contains(&rest))
 }
 
 fn failed(route: &RouteId, error: &BoxError) -> Response<ReplyBody> {

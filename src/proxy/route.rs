@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+/// Where an agent's card is found.
+pub const CARDS: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
+
 /// What stands under path prefixes; the longest that fits wins.
 #[derive(Debug)]
 pub struct Routes<T>(Vec<(String, T)>);

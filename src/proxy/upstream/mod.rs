@@ -10,11 +10,13 @@
 use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode, Version, header};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::capture_connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower_service::Service;
 
@@ -27,7 +29,7 @@ pub use body::UpstreamBody;
 pub use error::{Phase, UpstreamError};
 pub use target::Target;
 
-use self::body::{Outgoing, Progress};
+use self::body::{Outgoing, Progress, forgotten};
 use self::connect::Connector;
 use super::SetupError;
 use super::headers::hop_by_hop;
@@ -46,6 +48,8 @@ struct Inner {
     slots: Arc<Semaphore>,
     headers: Vec<(HeaderName, HeaderValue)>,
     timeouts: Timeouts,
+    /// How long a connection may leave a request lying.
+    take_up: Duration,
 }
 
 impl Upstream {
@@ -57,6 +61,8 @@ impl Upstream {
             slots: Arc::new(Semaphore::new(route.upstream.connections)),
             headers: route.upstream.headers.clone(),
             timeouts: route.policy.timeouts,
+            // Beyond connecting, since the pool may have gone on to another connection.
+            take_up: route.upstream.connect_timeout + Duration::from_secs(1),
         })))
     }
 
@@ -88,11 +94,15 @@ impl Inner {
         // The semaphore is never closed.
         let slot = Arc::clone(&self.slots).acquire_owned().await.ok();
         let progress = Progress::new();
-        let request = self.outgoing(request, progress.clone())?;
+        let mut request = self.outgoing(request, progress.clone())?;
+        let connection = capture_connection(&mut request);
         let response = tokio::select! {
             biased;
             response = self.client.request(request) => response.map_err(UpstreamError::of_client)?,
             () = progress.stalled(self.timeouts.first_byte) => return Err(UpstreamError::timeout(Phase::FirstByte)),
+            () = forgotten(progress.clone(), connection, self.take_up) => {
+                return Err(UpstreamError::Unreachable("the connection closed as the request came".into()));
+            }
         };
         self.incoming(response, head, slot)
     }

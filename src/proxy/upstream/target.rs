@@ -7,9 +7,6 @@ use http::{Uri, uri};
 use crate::proxy::SetupError;
 use crate::proxy::route;
 
-/// Where cards are found: a URL that ends so is the card's, and the rest of it the base.
-const CARDS: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
-
 /// Where a route leads. What follows the route's prefix is appended to the path of the agent's base URL, byte for byte.
 #[derive(Clone, Debug)]
 pub struct Target {
@@ -29,7 +26,8 @@ impl Target {
         let (Some(scheme), Some(authority)) = (url.scheme().cloned(), url.authority().cloned()) else {
             return Err(SetupError::Url(url.clone()));
         };
-        let root = CARDS.iter().find_map(|card| url.path().strip_suffix(card)).unwrap_or(url.path());
+        // A URL that ends so is the card's, and the rest of it the base.
+        let root = route::CARDS.iter().find_map(|card| url.path().strip_suffix(*card)).unwrap_or(url.path());
         Ok(Self {
             scheme,
             authority,
