@@ -69,7 +69,9 @@ async fn run(config: Config) -> Result<DrainOutcome, Box<dyn std::error::Error>>
 
 /// Text on a terminal, JSON elsewhere, unless the configuration says otherwise.
 pub fn log_to_stderr(log: &Log) {
-    let filter = EnvFilter::try_new(&log.filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let bodies = if log.bodies { "info" } else { "off" };
+    let filter = format!("{},a2a_multiturn::bodies={bodies}", log.filter);
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info,a2a_multiturn::bodies=off"));
     let terminal = io::stderr().is_terminal();
     let json = log.format == LogFormat::Json || (log.format == LogFormat::Auto && !terminal);
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(terminal);

@@ -102,6 +102,7 @@ impl Agent {
 
     /// Sends the body, waits for the head of the answer.
     pub(super) async fn send(&mut self, body: Bytes) -> Result<Response<AgentBody>, Refusal> {
+        log_body("to the agent", &body);
         let request = self.request(RequestBody::whole(body));
         let call = self.call.get_mut().unwrap_or_else(PoisonError::into_inner);
         let answer = call(request);
@@ -168,10 +169,20 @@ async fn read(answer: Response<AgentBody>, limit: usize, idle: Duration) -> Resu
         ReadError::Idle => Refusal::timeout(),
         ReadError::Broken(error) => refusal_of(&*error),
     })?;
-    let Some(encoding) = reading::encoding(&head.headers) else { return Ok(Answer { head, body, decoded: false }) };
+    let Some(encoding) = reading::encoding(&head.headers) else {
+        log_body("from the agent", &body);
+        return Ok(Answer { head, body, decoded: false });
+    };
     let decoded = reading::decode(encoding, &body, limit);
     let body = decoded.ok_or_else(|| Refusal::malformed("its content-encoding cannot be decoded"))?;
     Ok(Answer { head, body, decoded: true })
+}
+
+/// Logs what users and agents say, where that was asked for: its target is off otherwise.
+pub(super) fn log_body(way: &'static str, body: &[u8]) {
+    if tracing::enabled!(target: "a2a_multiturn::bodies", tracing::Level::INFO) {
+        tracing::info!(target: "a2a_multiturn::bodies", way, body = %String::from_utf8_lossy(body));
+    }
 }
 
 /// Whose fault an error of the service inside is. A timeout is told by an `io::Error` of that kind, wherever it stands in the chain.
