@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, header};
 use http_body::Body;
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -23,6 +23,9 @@ use crate::json::quote;
 
 /// The body of an answer of the agent.
 pub(super) type AgentBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// Without it a request is one of 0.3.
+const VERSION_HEADER: HeaderName = HeaderName::from_static("a2a-version");
 
 type CallFn = dyn FnMut(Request<RequestBody>) -> BoxFuture<'static, Result<Response<AgentBody>, BoxError>> + Send;
 
@@ -138,6 +141,17 @@ impl Agent {
         self.ask(Verb::Get, dialect, &params, within).await
     }
 
+    /// From here on requests say the dialect in their header: the client's own may be in the other one.
+    pub(super) fn speak(&mut self, dialect: Dialect) {
+        let said = self.headers.get(VERSION_HEADER).and_then(|value| value.to_str().ok());
+        let says = said.and_then(Dialect::of_version).unwrap_or(Dialect::V03);
+        match dialect {
+            _ if says == dialect => {}
+            Dialect::V10 => _ = self.headers.insert(VERSION_HEADER, HeaderValue::from_static("1.0")),
+            Dialect::V03 => _ = self.headers.remove(VERSION_HEADER),
+        }
+    }
+
     /// Calls a method in the proxy's own name.
     pub(super) async fn ask(
         &mut self,
@@ -147,6 +161,7 @@ impl Agent {
         within: Duration,
     ) -> Result<Answer, Refusal> {
         let body = jsonrpc::request(&quote(&mint()), verb.method(dialect), params);
+        self.speak(dialect);
         let exchange = async {
             let answer = self.send(body.into()).await?;
             self.read(answer).await

@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
@@ -177,6 +179,8 @@ impl ReplyBody {
         pieces: mpsc::Receiver<Bytes>,
         tracker: Option<TaskTracker>,
     ) -> Self {
+        // A panic ends the stream; it has dropped all that the work held.
+        let work = AssertUnwindSafe(work).catch_unwind().map(drop).boxed();
         Self(Inner::Pumped(Pump { work: Some(work), pieces, tracker }))
     }
 }

@@ -1,9 +1,11 @@
 //! The layer and its service: what is ours is told from what is not.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{Method, Request, Response, header};
 use http_body::Body;
@@ -175,10 +177,14 @@ where
         core,
         agent,
     };
-    let answer = match call.verb {
-        Verb::Send | Verb::Stream => exchange.send(call, bytes.clone()).await,
-        _ => operate::operate(&mut exchange, call, bytes.clone()).await,
+    let work = async {
+        match call.verb {
+            Verb::Send | Verb::Stream => exchange.send(call, bytes.clone()).await,
+            _ => operate::operate(&mut exchange, call, bytes.clone()).await,
+        }
     };
+    // What panics has dropped all that it held, its lease among it; the others go on.
+    let answer = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| Err(Refusal::internal()));
     Ok(answer.unwrap_or_else(|refusal| respond::refused(&refusal, call.id, call.verb.streams())))
 }
 
