@@ -19,7 +19,7 @@ use self::stdin::{Command, Input, Line};
 use self::talk::Talk;
 use super::client::{Client, ClientError};
 
-/// What `chat` can be told.
+/// Talk to an agent, through the proxy or directly: see states, and answer on the same task when asked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = NOTES)]
 pub struct ChatArgs {
@@ -43,11 +43,12 @@ pub struct ChatArgs {
     pub timeout: Duration,
 }
 
+/// One line a paragraph: clap breaks them where the terminal does.
 const NOTES: &str = "\
-Lines that begin with a slash are commands: /new begins another conversation, /task and /context tell the ids, /raw shows or hides what
+Lines that begin with a slash are commands: /new begins another conversation, /task and /context tell the ids, /raw shows or hides what \
 goes over the wire, /quit ends, /help lists them. Two slashes at the start send the rest with one.
 
-In a pipe there are no prompts. Every line of input is a message, every reply one line of output ([state] text, line breaks as \\n), and
+In a pipe there are no prompts. Every line of input is a message, every reply one line of output ([state] text, line breaks as \\n), and \
 the first error ends it.
 
 Exit codes: 0 the conversation ended; 1 the agent answered with an error, or a task failed; 2 usage; 3 nobody answered.";

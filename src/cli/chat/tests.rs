@@ -261,6 +261,23 @@ async fn nobody_there_is_another_code_than_a_refusal() {
 }
 
 #[tokio::test]
+async fn a_certificate_that_nobody_vouches_for_is_told_as_such() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    let config = rustls::ServerConfig::builder_with_provider(provider.into()).with_safe_default_protocol_versions();
+    let config = config.unwrap().with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move { acceptor.accept(listener.accept().await.unwrap().0).await.map(drop) });
+    let ended = talk(&[&format!("https://localhost:{port}")], &["Hi"], At::Pipe).await;
+    assert_eq!(ended.code, 3, "{ended:?}");
+    // A machine without authorities of its own says that.
+    assert!(ended.notes.contains("is not trusted") || ended.notes.contains("no certificate authorities"), "{ended:?}");
+}
+
+#[tokio::test]
 async fn the_wire_is_shown_beside_the_conversation_without_credentials() {
     let (_, url) = Script::start(vec![card_v03(), result(task_v03("t-1", "completed", "Hi"))]).await;
     let ended = talk(&[&url, "--raw", "--header", "X-Key: secret"], &["Hi"], At::Pipe).await;

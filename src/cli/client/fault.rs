@@ -74,7 +74,10 @@ pub(super) fn unreachable(url: &Uri, error: &legacy::Error) -> ClientError {
         // The resolver's own errors have no type: a name that is unknown is all that is left without an address.
         Cause::Other if chain(error).contains("dns error") => format!("there is no host called {host}"),
         Cause::Other if error.is_connect() => format!("cannot connect to {place}: {}", chain(error)),
-        Cause::Other => format!("{place} closed the connection without an answer: {}", chain(error)),
+        Cause::Other => {
+            let hint = if url.scheme_str() == Some("http") { " (does it want https://?)" } else { "" };
+            format!("{place} closed the connection without an answer{hint}: {}", chain(error))
+        }
     })
 }
 

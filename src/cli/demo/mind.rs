@@ -65,6 +65,7 @@ fn city(wanted: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conversation::question;
 
     #[test]
     fn it_knows_what_it_is_given_and_nothing_else() {
@@ -91,5 +92,21 @@ mod tests {
         }
         assert_eq!(answer("Do something slow").after, SLOW);
         assert_eq!(answer("Do something slow\nOslo").after, Duration::ZERO);
+    }
+    #[test]
+    fn only_the_question_reads_as_one() {
+        for said in [
+            "My name is Ada",
+            "What is my name?",
+            "My name is Ada\nWhat is my name?",
+            "Book a room",
+            "Do something slow",
+            "Hm?",
+        ] {
+            let Answer { text, .. } = answer(said);
+            let reply = question::Reply { text: &text, ..question::Reply::default() };
+            let decision = question::decide(&reply, said, &question::Settings::default(), 0);
+            assert_eq!(decision.waiting, text == ASKED, "{text}: {decision:?}");
+        }
     }
 }

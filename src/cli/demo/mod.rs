@@ -16,7 +16,7 @@ pub use self::agent::{Agent, start};
 use self::screen::Screen;
 pub use self::story::{StoryError, story};
 
-/// What `demo` can be told.
+/// Show on one screen what the proxy does for a stateless sample agent, then serve both to try it. Needs no network.
 #[derive(Debug, clap::Args)]
 pub struct DemoArgs {
     /// End after the conversation instead of serving on.
