@@ -30,7 +30,8 @@ pub struct DemoArgs {
 /// Starts the sample agent, has `start_proxy` put a proxy in front of it, and holds the conversation. Fails if the proxy did not do what is
 /// shown.
 pub async fn demo(args: DemoArgs, start_proxy: impl AsyncFnOnce(SocketAddr) -> io::Result<SocketAddr>) -> ExitCode {
-    match told(args.once, start_proxy).await {
+    let mut screen = Screen { out: io::stdout(), colours: colours() };
+    match told(args.once, start_proxy, &mut screen).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Standard error may be closed, and there is no other place to say so.
@@ -43,11 +44,11 @@ pub async fn demo(args: DemoArgs, start_proxy: impl AsyncFnOnce(SocketAddr) -> i
 async fn told(
     once: bool,
     start_proxy: impl AsyncFnOnce(SocketAddr) -> io::Result<SocketAddr>,
+    screen: &mut Screen<impl Write>,
 ) -> Result<(), StoryError> {
     let agent = start().await.map_err(StoryError::Start)?;
     let proxy = start_proxy(agent.addr()).await.map_err(StoryError::Start)?;
-    let mut screen = Screen { out: io::stdout(), colours: colours() };
-    story::tell(&agent, &format!("http://{proxy}"), &mut screen).await?;
+    story::tell(&agent, &format!("http://{proxy}"), screen).await?;
     if once {
         return Ok(());
     }

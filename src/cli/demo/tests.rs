@@ -113,10 +113,13 @@ async fn without_one_it_says_what_is_missing() {
 
 #[tokio::test]
 async fn the_demo_fails_where_the_proxy_does() {
-    let args = || DemoArgs { once: true, port: None };
-    assert_eq!(demo(args(), stub).await, ExitCode::SUCCESS);
-    assert_eq!(demo(args(), async |agent| Ok(agent)).await, ExitCode::FAILURE);
-    assert_eq!(demo(args(), async |_| Err(io::ErrorKind::AddrInUse.into())).await, ExitCode::FAILURE);
+    let mut screen = Screen { out: Vec::new(), colours: true };
+    assert!(told(true, stub, &mut screen).await.is_ok());
+    assert!(String::from_utf8(screen.out.clone()).unwrap().contains("\u{1b}[33m[input-required] \u{1b}[0mWhich"));
+    let failed = told(true, async |agent| Ok(agent), &mut screen).await;
+    assert!(matches!(failed, Err(StoryError::Unmet(_))));
+    let failed = told(true, async |_| Err(io::ErrorKind::AddrInUse.into()), &mut screen).await;
+    assert!(matches!(failed, Err(StoryError::Start(_))));
 }
 
 /// A request on a connection of its own; everything behind the head of the response.
