@@ -67,6 +67,19 @@ async fn run(config: Config) -> Result<DrainOutcome, Box<dyn std::error::Error>>
     Ok(gateway.serve(shutdown, at_once).await)
 }
 
+/// Serves in this process, on loopback, in front of the agent at `agent`, until the process ends. `port` 0 is any that is free.
+///
+/// # Errors
+/// A port that is taken, or an agent that cannot be called.
+pub async fn beside(agent: SocketAddr, port: u16) -> io::Result<SocketAddr> {
+    let upstream = format!("http://{agent}").parse().map_err(io::Error::other)?;
+    let gateway = Gateway::assemble(Config::quick(SocketAddr::new(ADDRESS.ip(), port), upstream)).await;
+    let gateway = gateway.map_err(io::Error::other)?;
+    let address = gateway.local_addr();
+    tokio::spawn(gateway.serve(std::future::pending(), std::future::pending()));
+    Ok(address)
+}
+
 /// Text on a terminal, JSON elsewhere, unless the configuration says otherwise.
 pub fn log_to_stderr(log: &Log) {
     let bodies = if log.bodies { "info" } else { "off" };
