@@ -113,7 +113,7 @@ impl Kept {
 
 impl Model {
     /// Who may begin gets the context as it is; the store alone makes tokens.
-    fn begin(&mut self, begin: &Begin, token: u64) -> Result<(Context, Option<InFlight>), InFlight> {
+    fn begin(&mut self, begin: &Begin, token: u64) -> Result<(Context, Option<InFlight>), Box<InFlight>> {
         let new = !self.keys.contains_key(&begin.key);
         if new {
             self.made += 1;
@@ -122,7 +122,7 @@ impl Model {
         }
         let kept = self.contexts.get_mut(&self.keys[&begin.key]).unwrap();
         if let Some(live) = kept.live.as_ref().filter(|live| !live.may_be_taken(begin)) {
-            return Err(live.in_flight.clone());
+            return Err(live.in_flight.clone().into());
         }
         let before = kept.live.take();
         let previous = before.as_ref().map(|live| live.in_flight.clone());
@@ -223,13 +223,19 @@ impl Model {
     }
 
     fn settle(&mut self, lease: &Lease, settlement: Settlement) -> Option<Context> {
-        let (_, kept) = self.held(lease)?;
+        let task = settlement.task.as_ref().map(|change| change.id.clone());
+        let (at, kept) = self.held(lease)?;
         let live = kept.live.take()?;
         kept.context.settle(settlement);
         for task in &mut kept.context.tasks {
             task.superseded |= live.superseded.as_deref() == Some(&*task.id);
         }
         let after = kept.context.clone();
+        if let Some(task) = task.and_then(|id| after.task(&id)) {
+            // A record is known by its ids again, where one that had taken them was given back.
+            self.client.entry(task.id.to_string()).or_insert(at);
+            self.agent.entry(task.newest_upstream()).or_insert(at);
+        }
         self.tidy();
         Some(after)
     }
@@ -320,7 +326,7 @@ impl Pair {
         self.step += 1;
         match verb {
             Verb::Begin { who, name, provisional, take, later } => {
-                self.begin(who, name, provisional, take, later).await
+                self.begin(who, name, provisional, take, later).await;
             }
             Verb::Erase { who, name } => {
                 let key = key(PRINCIPALS[who], NAMES[name]);
@@ -356,7 +362,7 @@ impl Pair {
                 assert_eq!(self.model.begin(&begin, lease.token).unwrap(), ((*context).clone(), previous));
                 self.leases.push(lease);
             }
-            Begun::Busy(in_flight) => assert_eq!(self.model.begin(&begin, 0).unwrap_err(), in_flight),
+            Begun::Busy(in_flight) => assert_eq!(*self.model.begin(&begin, 0).unwrap_err(), in_flight),
         }
     }
 
