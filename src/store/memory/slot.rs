@@ -97,7 +97,7 @@ impl Slot {
 
 impl State {
     pub(super) fn in_flight(&self) -> Option<InFlight> {
-        self.live.as_ref().map(|live| live.lease.clone())
+        self.live.as_ref().map(|live| InFlight { superseded: live.superseded.is_some(), ..live.lease.clone() })
     }
 
     /// Whether the client knows a task under this id here.
@@ -127,6 +127,7 @@ impl Live {
                 token,
                 until: begin.until,
                 pending: pending.map(|pending| Pending { idle: false, ..pending }),
+                superseded: false,
             },
             bound: None,
             provisional,
@@ -173,7 +174,7 @@ impl Live {
 
     /// Leaves the turn that was taken over to whoever takes it next.
     pub(super) fn leave(&mut self, token: u64) {
-        self.lease = InFlight { token, until: 0, pending: self.lease.pending.take() };
+        self.lease = InFlight { token, until: 0, pending: self.lease.pending.take(), superseded: false };
         if let Some(pending) = &mut self.lease.pending {
             pending.idle = true;
         }
