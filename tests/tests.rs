@@ -2,5 +2,7 @@
 
 #![allow(missing_docs)]
 
+#[cfg(feature = "proxy")]
+mod binary;
 mod conversations;
 mod support;
