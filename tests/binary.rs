@@ -5,6 +5,7 @@ mod agent;
 mod process;
 mod wire;
 
+mod card;
 mod command;
 mod end;
 mod logs;
