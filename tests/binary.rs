@@ -8,6 +8,8 @@ mod wire;
 mod card;
 mod command;
 mod end;
+mod limits;
 mod logs;
+mod sockets;
 mod start;
 mod talk;
