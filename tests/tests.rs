@@ -3,4 +3,5 @@
 #![allow(missing_docs)]
 
 mod conversations;
+mod record;
 mod support;
