@@ -3,5 +3,6 @@
 #![allow(missing_docs)]
 
 mod conversations;
+mod digests;
 mod record;
 mod support;
