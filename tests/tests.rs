@@ -5,4 +5,6 @@
 mod conversations;
 mod digests;
 mod record;
+mod replies;
+mod rewrites;
 mod support;
