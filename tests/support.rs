@@ -27,6 +27,8 @@ pub struct Seen {
     pub json: Value,
     /// How many came before.
     pub before: usize,
+    /// How many of them were sends.
+    pub sends: usize,
 }
 
 impl Seen {
@@ -185,7 +187,8 @@ impl tower::Service<Request<RequestBody>> for Agent {
             let json = serde_json::from_str(&raw).unwrap_or(Value::Null);
             let seen = {
                 let mut all = this.seen.lock().unwrap();
-                let seen = Seen { headers: head.headers, raw, json, before: all.len() };
+                let sends = all.iter().filter(|seen: &&Seen| seen.is_send()).count();
+                let seen = Seen { headers: head.headers, raw, json, before: all.len(), sends };
                 all.push(seen.clone());
                 seen
             };

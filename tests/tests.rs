@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod chains;
 mod conversations;
 mod digests;
 mod record;

@@ -255,6 +255,7 @@ mod tests {
             user: Spoken { id: "m".into(), parts },
             named: (false, true),
             joined: vec![],
+            history_policy: crate::conversation::policy::HistoryPolicy::ClientSupplied,
             shown: Shown::default(),
             accepted: Digest([0; 32]),
             reply: Reply { source: Source::Artifacts, from: vec![0], id: String::new(), parts: vec![], question: None },

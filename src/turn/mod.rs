@@ -264,6 +264,7 @@ impl Turn {
             named: opening.named,
             joined: opening.joined.clone(),
             user_digest: opening.user_digest,
+            history_policy: opening.history_policy,
             shown: opening.shown.clone(),
             accepted: opening.accepted,
             reply: reply::record(rebuilt),

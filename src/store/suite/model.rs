@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::task::ClientTask;
 
 const PRINCIPALS: [&str; 2] = ["ada", "bob"];
 const NAMES: [&str; 3] = ["c0", "c1", "c2"];
@@ -173,7 +174,8 @@ impl Model {
         let task = live.bound.as_ref().map(|bound| bound.task_id.clone()).filter(|task| !task.is_empty());
         let task = task.or_else(|| how.task.clone());
         let chain = task.as_ref().and_then(|task| kept.context.task(task));
-        let continued = chain.is_some_and(|task| task.attempts.iter().any(|one| task.upstream_task(one) == *id));
+        let knew = |task: &ClientTask| task.attempts.iter().any(|one| task.upstream_task(one) == *id);
+        let continued = chain.is_some_and(|task| !task.superseded && knew(task));
         let before: Vec<u64> = self.client.get(id).into_iter().chain(self.agent.get(id)).copied().collect();
         let fresh = !id.is_empty() && !continued;
         let minted = if fresh && !before.is_empty() { &how.minted_task } else { id };
