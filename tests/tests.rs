@@ -5,6 +5,7 @@
 mod chains;
 mod conversations;
 mod digests;
+mod operations;
 mod record;
 mod replies;
 mod rewrites;
