@@ -35,6 +35,10 @@ pub(super) struct Model {
 }
 
 impl Live {
+    pub(super) fn seen(&self) -> InFlight {
+        InFlight { superseded: self.superseded.is_some(), ..self.in_flight.clone() }
+    }
+
     pub(super) fn shown(&self) -> Option<&Bound> {
         self.bound.as_ref().or_else(|| self.in_flight.pending.as_ref()?.bound.as_ref())
     }
@@ -86,14 +90,19 @@ impl Model {
         }
         let kept = self.contexts.get_mut(&self.keys[&begin.key]).unwrap();
         if let Some(live) = kept.live.as_ref().filter(|live| !live.may_be_taken(begin)) {
-            return Err(live.in_flight.clone().into());
+            return Err(live.seen().into());
         }
         let before = kept.live.take();
-        let previous = before.as_ref().map(|live| live.in_flight.clone());
+        let previous = before.as_ref().map(|live| live.seen());
         let pending = previous.as_ref().and_then(|turn| turn.pending.clone()).filter(|pending| pending.bound.is_some());
         kept.live = Some(Live {
             inherited: pending.is_some(),
-            in_flight: InFlight { token, until: begin.until, pending: pending.map(|p| Pending { idle: false, ..p }) },
+            in_flight: InFlight {
+                token,
+                until: begin.until,
+                pending: pending.map(|p| Pending { idle: false, ..p }),
+                superseded: false,
+            },
             bound: None,
             provisional: new && begin.provisional,
             since: begin.now,
