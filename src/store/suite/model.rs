@@ -93,7 +93,7 @@ impl Model {
             return Err(live.seen().into());
         }
         let before = kept.live.take();
-        let previous = before.as_ref().map(|live| live.seen());
+        let previous = before.as_ref().map(Live::seen);
         let pending = previous.as_ref().and_then(|turn| turn.pending.clone()).filter(|pending| pending.bound.is_some());
         kept.live = Some(Live {
             inherited: pending.is_some(),
