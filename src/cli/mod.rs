@@ -1,6 +1,7 @@
 //! The command line: one file a subcommand.
 
 pub mod check;
+pub mod digest;
 pub mod serve;
 
 use std::error::Error;
@@ -31,6 +32,8 @@ enum Verb {
         #[arg(long)]
         online: bool,
     },
+    /// Recompute the digests of a conversation from a record of it
+    Digest(digest::DigestArgs),
 }
 
 impl Command {
@@ -48,6 +51,7 @@ pub fn run(command: Command) -> ExitCode {
         Verb::Serve(args) => on_runtime(serve::serve(args)),
         Verb::Check { config, online: false } => check::findings(&config),
         Verb::Check { config, online: true } => on_runtime(check::online(config)),
+        Verb::Digest(args) => digest::run(&args),
     }
 }
 
