@@ -89,25 +89,18 @@ impl<'d, 't> Call<'d, 't> {
     /// Reads a request. `None`: no operation on messages or tasks, to be passed on as it came.
     ///
     /// # Errors
-    /// [`Unreadable`] for what may be a send but is not readable as one: a batch, an operation without a usable id (A2A has no notifications),
-    /// an object in which a name stands twice.
+    /// [`Unreadable`] for what may be a send but is not readable as one: a batch with one in it, an operation without a usable id (A2A has no
+    /// notifications), an object in which a name stands twice.
     pub fn read(root: Value<'d, 't>) -> Result<Option<Self>, Unreadable<'t>> {
-        if root.kind() != Kind::Object {
-            return Err(Unreadable {
-                id: "null",
-                code: -32600,
-                why: "one request object is expected; batches are not served",
-            });
+        if root.elements().any(|element| operation(element).is_some()) {
+            return Err(Unreadable { id: "null", code: -32600, why: "batches are not served" });
         }
+        let Some((verb, dialect)) = operation(root) else { return Ok(None) };
         let id = root.get("id").filter(|id| matches!(id.kind(), Kind::String | Kind::Number | Kind::Null));
         let unreadable = |code, why| Unreadable { id: id.map_or("null", |id| id.raw()), code, why };
         if root.has_duplicate_names() {
             return Err(unreadable(-32600, "a member stands twice in the request"));
         }
-        let name = root.get("method").and_then(|method| method.str());
-        let Some((_, verb, dialect)) = METHODS.iter().find(|(method, ..)| name.as_deref() == Some(method)) else {
-            return Ok(None);
-        };
         let Some(id) = id else { return Err(unreadable(-32600, "an id is required: a string, a number or null")) };
         let params = root.some("params").filter(|params| params.kind() == Kind::Object);
         let Some(params) = params.or_else(|| matches!(verb, Verb::List | Verb::ExtendedCard).then_some(root)) else {
@@ -116,8 +109,15 @@ impl<'d, 't> Call<'d, 't> {
         if params.has_duplicate_names() {
             return Err(unreadable(-32602, "a member stands twice in params"));
         }
-        Ok(Some(Self { verb: *verb, dialect: *dialect, id: id.raw(), params }))
+        Ok(Some(Self { verb, dialect, id: id.raw(), params }))
     }
+}
+
+/// The operation that a request names; of several members called `method` any counts, since readers differ in which they take.
+fn operation(request: Value<'_, '_>) -> Option<(Verb, Dialect)> {
+    let names = request.members().filter(|member| member.name() == "method").filter_map(|member| member.value.str());
+    let found = |name: std::borrow::Cow<'_, str>| METHODS.iter().find(|(method, ..)| name == *method);
+    names.filter_map(found).map(|(_, verb, dialect)| (*verb, *dialect)).next()
 }
 
 /// A response with a result. `id` and `result` are JSON.
@@ -156,7 +156,10 @@ mod tests {
             assert_eq!(read(&text), Ok(Some((verb, dialect, "1".to_owned()))));
         }
         assert_eq!(read(r#"{"id":1,"method":"agent/unknownThing"}"#), Ok(None));
-        assert_eq!(read(r#"{"hello":1}"#), Ok(None));
+        for other in [r#"{"hello":1}"#, "[]", "3", "[{\"a\":1}]", r#"{"a":1,"a":2}"#, r#"{"method":"x","method":"y"}"#]
+        {
+            assert_eq!(read(other), Ok(None), "{other}");
+        }
     }
 
     #[test]
@@ -172,9 +175,7 @@ mod tests {
     #[test]
     fn what_may_be_a_send_and_cannot_be_read_is_refused() {
         for (text, id, code) in [
-            ("[]", "null", -32600),
             (r#"[{"id":1,"method":"message/send","params":{}}]"#, "null", -32600),
-            ("3", "null", -32600),
             (r#"{"method":"message/send","params":{}}"#, "null", -32600),
             (r#"{"id":{},"method":"message/send","params":{}}"#, "null", -32600),
             (r#"{"id":[1],"method":"SendMessage","params":{}}"#, "null", -32600),

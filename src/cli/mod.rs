@@ -1,6 +1,9 @@
 //! The command line: one file a subcommand.
 
+pub mod chat;
 pub mod check;
+pub mod client;
+pub mod demo;
 pub mod digest;
 pub mod serve;
 
@@ -32,6 +35,10 @@ enum Verb {
         #[arg(long)]
         online: bool,
     },
+    /// See it work: a small stateless agent and the proxy in front of it, without network
+    Demo(demo::DemoArgs),
+    /// Talk to an agent, through the proxy or directly
+    Chat(chat::ChatArgs),
     /// Recompute the digests of a conversation from a record of it
     Digest(digest::DigestArgs),
 }
@@ -51,6 +58,11 @@ pub fn run(command: Command) -> ExitCode {
         Verb::Serve(args) => on_runtime(serve::serve(args)),
         Verb::Check { config, online: false } => check::findings(&config),
         Verb::Check { config, online: true } => on_runtime(check::online(config)),
+        Verb::Demo(args) => {
+            let port = args.port.unwrap_or_default();
+            on_runtime(demo::demo(args, async |agent| serve::beside(agent, port).await))
+        }
+        Verb::Chat(args) => on_runtime(chat::chat(args)),
         Verb::Digest(args) => digest::run(&args),
     }
 }

@@ -67,9 +67,24 @@ async fn run(config: Config) -> Result<DrainOutcome, Box<dyn std::error::Error>>
     Ok(gateway.serve(shutdown, at_once).await)
 }
 
+/// Serves in this process, on loopback, in front of the agent at `agent`, until the process ends. `port` 0 is any that is free.
+///
+/// # Errors
+/// A port that is taken, or an agent that cannot be called.
+pub async fn beside(agent: SocketAddr, port: u16) -> io::Result<SocketAddr> {
+    let upstream = format!("http://{agent}").parse().map_err(io::Error::other)?;
+    let gateway = Gateway::assemble(Config::quick(SocketAddr::new(ADDRESS.ip(), port), upstream)).await;
+    let gateway = gateway.map_err(io::Error::other)?;
+    let address = gateway.local_addr();
+    tokio::spawn(gateway.serve(std::future::pending(), std::future::pending()));
+    Ok(address)
+}
+
 /// Text on a terminal, JSON elsewhere, unless the configuration says otherwise.
 pub fn log_to_stderr(log: &Log) {
-    let filter = EnvFilter::try_new(&log.filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let bodies = if log.bodies { "info" } else { "off" };
+    let filter = format!("{},a2a_multiturn::bodies={bodies}", log.filter);
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info,a2a_multiturn::bodies=off"));
     let terminal = io::stderr().is_terminal();
     let json = log.format == LogFormat::Json || (log.format == LogFormat::Auto && !terminal);
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(terminal);

@@ -279,7 +279,7 @@ impl Exchange {
         }
         let chain = self.chain(&context, &opening, Some(&bound));
         let turn = self.machine(&context, opening, chain);
-        let context_id = Some(bound.context_id.clone()).filter(|id| !id.is_empty());
+        let context_id = guard.key().map(|key| key.context_id.to_string());
         Running { guard, context, turn, context_id, bound: Some(bound), originals: Vec::new(), injected: 0 }
     }
 

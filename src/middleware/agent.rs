@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::{Extensions, HeaderMap, HeaderValue, Method, Request, Response, Uri, header};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri, header};
 use http_body::Body;
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -23,6 +23,9 @@ use crate::json::quote;
 
 /// The body of an answer of the agent.
 pub(super) type AgentBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// Without it a request is one of 0.3.
+const VERSION_HEADER: HeaderName = HeaderName::from_static("a2a-version");
 
 type CallFn = dyn FnMut(Request<RequestBody>) -> BoxFuture<'static, Result<Response<AgentBody>, BoxError>> + Send;
 
@@ -102,6 +105,7 @@ impl Agent {
 
     /// Sends the body, waits for the head of the answer.
     pub(super) async fn send(&mut self, body: Bytes) -> Result<Response<AgentBody>, Refusal> {
+        log_body("to the agent", &body);
         let request = self.request(RequestBody::whole(body));
         let call = self.call.get_mut().unwrap_or_else(PoisonError::into_inner);
         let answer = call(request);
@@ -137,6 +141,17 @@ impl Agent {
         self.ask(Verb::Get, dialect, &params, within).await
     }
 
+    /// From here on requests say the dialect in their header: the client's own may be in the other one.
+    pub(super) fn speak(&mut self, dialect: Dialect) {
+        let said = self.headers.get(VERSION_HEADER).and_then(|value| value.to_str().ok());
+        let says = said.and_then(Dialect::of_version).unwrap_or(Dialect::V03);
+        match dialect {
+            _ if says == dialect => {}
+            Dialect::V10 => _ = self.headers.insert(VERSION_HEADER, HeaderValue::from_static("1.0")),
+            Dialect::V03 => _ = self.headers.remove(VERSION_HEADER),
+        }
+    }
+
     /// Calls a method in the proxy's own name.
     pub(super) async fn ask(
         &mut self,
@@ -146,6 +161,7 @@ impl Agent {
         within: Duration,
     ) -> Result<Answer, Refusal> {
         let body = jsonrpc::request(&quote(&mint()), verb.method(dialect), params);
+        self.speak(dialect);
         let exchange = async {
             let answer = self.send(body.into()).await?;
             self.read(answer).await
@@ -168,10 +184,20 @@ async fn read(answer: Response<AgentBody>, limit: usize, idle: Duration) -> Resu
         ReadError::Idle => Refusal::timeout(),
         ReadError::Broken(error) => refusal_of(&*error),
     })?;
-    let Some(encoding) = reading::encoding(&head.headers) else { return Ok(Answer { head, body, decoded: false }) };
+    let Some(encoding) = reading::encoding(&head.headers) else {
+        log_body("from the agent", &body);
+        return Ok(Answer { head, body, decoded: false });
+    };
     let decoded = reading::decode(encoding, &body, limit);
     let body = decoded.ok_or_else(|| Refusal::malformed("its content-encoding cannot be decoded"))?;
     Ok(Answer { head, body, decoded: true })
+}
+
+/// Logs what users and agents say, where that was asked for: its target is off otherwise.
+pub(super) fn log_body(way: &'static str, body: &[u8]) {
+    if tracing::enabled!(target: "a2a_multiturn::bodies", tracing::Level::INFO) {
+        tracing::info!(target: "a2a_multiturn::bodies", way, body = %String::from_utf8_lossy(body));
+    }
 }
 
 /// Whose fault an error of the service inside is. A timeout is told by an `io::Error` of that kind, wherever it stands in the chain.

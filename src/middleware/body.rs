@@ -2,10 +2,12 @@
 
 use std::fmt;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
@@ -16,10 +18,10 @@ use tokio_util::task::TaskTracker;
 /// The error of a body: the inner one's own, or the reason why the proxy gave up.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-type Boxed = UnsyncBoxBody<Bytes, BoxError>;
+pub(super) type Boxed = UnsyncBoxBody<Bytes, BoxError>;
 type Polled = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
 
-fn boxed<B>(body: B) -> Boxed
+pub(super) fn boxed<B>(body: B) -> Boxed
 where
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
@@ -77,6 +79,11 @@ impl RequestBody {
         Self(Plain::Untouched(boxed(body)))
     }
 
+    /// A body of which the first piece was taken out already.
+    pub(super) fn resumed(first: Bytes, rest: Boxed) -> Self {
+        Self(Plain::Untouched(boxed(Resumed { first: Some(first), rest })))
+    }
+
     /// A body that is there as a whole.
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
         Self(Plain::whole(bytes))
@@ -85,6 +92,37 @@ impl RequestBody {
     /// No body.
     pub fn empty() -> Self {
         Self::whole(Bytes::new())
+    }
+}
+
+/// A body whose first piece was looked at.
+struct Resumed {
+    first: Option<Bytes>,
+    rest: Boxed,
+}
+
+impl Body for Resumed {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Polled {
+        match self.first.take() {
+            Some(first) => Poll::Ready(Some(Ok(Frame::data(first)))),
+            None => Pin::new(&mut self.rest).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.first.is_none() && self.rest.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let first = self.first.as_ref().map_or(0, Bytes::len) as u64;
+        let rest = self.rest.size_hint();
+        match rest.exact() {
+            Some(exact) => SizeHint::with_exact(first + exact),
+            None => SizeHint::default(),
+        }
     }
 }
 
@@ -141,6 +179,8 @@ impl ReplyBody {
         pieces: mpsc::Receiver<Bytes>,
         tracker: Option<TaskTracker>,
     ) -> Self {
+        // A panic ends the stream; it has dropped all that the work held.
+        let work = AssertUnwindSafe(work).catch_unwind().map(drop).boxed();
         Self(Inner::Pumped(Pump { work: Some(work), pieces, tracker }))
     }
 }

@@ -1,25 +1,27 @@
 //! The layer and its service: what is ours is told from what is not.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{Method, Request, Response, header};
 use http_body::Body;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::agent::Agent;
-use super::body::{BoxError, Finish, ReplyBody, RequestBody};
+use super::agent::{Agent, log_body};
+use super::body::{BoxError, Boxed, Finish, ReplyBody, RequestBody, boxed};
 use super::core::{CardRewrite, Clock, Core, SystemClock};
 use super::reading::{self, ReadError};
 use super::send::Exchange;
 use super::{HOP_HEADER, operate, respond};
 use crate::a2a::jsonrpc::{Call, Verb};
-use crate::conversation::policy::{OnDisconnect, Policy};
+use crate::conversation::policy::{Mode, OnDisconnect, Policy};
 use crate::conversation::principal::{Principal, RouteId, Unidentified};
-use crate::exchange::{Refusal, extension_is_active};
+use crate::exchange::{Foreign, Refusal, extension_is_active};
 use crate::json::Doc;
 use crate::store::Store;
 
@@ -102,6 +104,9 @@ where
         // The ready one is this one; the clone has to become ready itself.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
+        if let Some(binding) = foreign(&request).filter(|_| self.core.policy.mode == Mode::Converse) {
+            return Box::pin(std::future::ready(Ok(respond::foreign(binding))));
+        }
         if !may_be_ours(&request) {
             let answer = inner.call(request.map(RequestBody::untouched));
             return Box::pin(async move { Ok(answer.await?.map(ReplyBody::untouched)) });
@@ -109,53 +114,60 @@ where
         let core = Arc::clone(&self.core);
         let finishes = core.policy.on_disconnect == OnDisconnect::Finish;
         let tracker = finishes.then(|| core.tracker.clone());
-        let work = Box::pin(serve(core, inner, request));
+        let (head, body) = request.into_parts();
+        let work = Box::pin(serve(core, inner, head, boxed(body)));
         Box::pin(Finish::new(work, tracker))
     }
 }
 
-/// Whether a request may be an operation of A2A: a POST of JSON, or of something that a lenient agent would read as such.
-fn may_be_ours<B>(request: &Request<B>) -> bool {
-    if request.method() != Method::POST || request.headers().contains_key(HOP_HEADER) {
-        return false;
+fn foreign<B>(request: &Request<B>) -> Option<Foreign> {
+    if request.headers().contains_key(HOP_HEADER) {
+        return None;
     }
-    let Some(content_type) = request.headers().get(header::CONTENT_TYPE) else { return true };
-    let content_type = content_type.to_str().unwrap_or_default().to_ascii_lowercase();
-    content_type.is_empty()
-        || content_type.contains("json")
-        || content_type.starts_with("text/plain")
-        || content_type.starts_with("application/x-www-form")
-        || content_type.starts_with("application/octet-stream")
-        || content_type.starts_with("application/grpc")
+    let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    Foreign::of(request.method(), request.uri().path(), content_type)
 }
 
-async fn serve<S, B, B2>(core: Arc<Core>, mut inner: S, request: Request<B>) -> Result<Response<ReplyBody>, S::Error>
+/// Whether a request may be an operation of A2A. Its content type does not tell: the widespread Python servers read any POST as JSON.
+fn may_be_ours<B>(request: &Request<B>) -> bool {
+    request.method() == Method::POST && !request.headers().contains_key(HOP_HEADER)
+}
+
+async fn serve<S, B2>(
+    core: Arc<Core>,
+    mut inner: S,
+    mut head: http::request::Parts,
+    body: Boxed,
+) -> Result<Response<ReplyBody>, S::Error>
 where
     S: Service<Request<RequestBody>, Response = Response<B2>> + Clone + Send + 'static,
     S::Future: Send,
     S::Error: Into<BoxError> + Send + 'static,
-    B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
     B2: Body<Data = Bytes> + Send + 'static,
     B2::Error: Into<BoxError>,
 {
-    let (mut head, body) = request.into_parts();
     let bytes = match take_in(&core, &mut head, body).await {
-        Ok(bytes) => bytes,
+        Ok(Taken::Json(bytes)) => bytes,
+        Ok(Taken::Other(body)) => {
+            let answer = inner.call(Request::from_parts(head, body)).await?;
+            return Ok(answer.map(ReplyBody::untouched));
+        }
         Err(refusal) => return Ok(respond::refused(&refusal, "null", false)),
     };
     let doc = match Doc::scan(&bytes) {
         Ok(doc) => doc,
+        // Nothing is no call, and neither are lines of JSON.
+        Err(_) if bytes.trim_ascii().is_empty() || is_of_lines(&head.headers) => {
+            return passed(inner, head, bytes).await;
+        }
         Err(error) => return Ok(respond::refused(&Refusal::parse_error(error.at), "null", false)),
     };
     let call = match Call::read(doc.root()) {
         Ok(Some(call)) => call,
-        Ok(None) => {
-            let answer = inner.call(Request::from_parts(head, RequestBody::whole(bytes.clone()))).await?;
-            return Ok(answer.map(ReplyBody::untouched));
-        }
+        Ok(None) => return passed(inner, head, bytes.clone()).await,
         Err(fault) => return Ok(respond::refused(&Refusal::unreadable(fault.code, fault.why), fault.id, false)),
     };
+    log_body("from the client", &bytes);
     let agent = Agent::new(inner, &head, &core.policy);
     let mut exchange = Exchange {
         route: head.extensions.get::<RouteId>().cloned().unwrap_or_default(),
@@ -165,26 +177,62 @@ where
         core,
         agent,
     };
-    let answer = match call.verb {
-        Verb::Send | Verb::Stream => exchange.send(call, bytes.clone()).await,
-        _ => operate::operate(&mut exchange, call, bytes.clone()).await,
+    let work = async {
+        match call.verb {
+            Verb::Send | Verb::Stream => exchange.send(call, bytes.clone()).await,
+            _ => operate::operate(&mut exchange, call, bytes.clone()).await,
+        }
     };
+    // What panics has dropped all that it held, its lease among it; the others go on.
+    let answer = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| Err(Refusal::internal()));
     Ok(answer.unwrap_or_else(|refusal| respond::refused(&refusal, call.id, call.verb.streams())))
 }
 
-/// Reads a request's body, decoded where it was encoded.
-async fn take_in<B>(core: &Core, head: &mut http::request::Parts, body: B) -> Result<Bytes, Refusal>
+async fn passed<S, B2>(mut inner: S, head: http::request::Parts, bytes: Bytes) -> Result<Response<ReplyBody>, S::Error>
 where
-    B: Body<Data = Bytes>,
-    B::Error: Into<BoxError>,
+    S: Service<Request<RequestBody>, Response = Response<B2>>,
+    B2: Body<Data = Bytes> + Send + 'static,
+    B2::Error: Into<BoxError>,
 {
+    let answer = inner.call(Request::from_parts(head, RequestBody::whole(bytes))).await?;
+    Ok(answer.map(ReplyBody::untouched))
+}
+
+/// A request's body.
+enum Taken {
+    /// All of it, decoded where it was encoded; by its first bytes it may be JSON.
+    Json(Bytes),
+    /// Something else, to be passed on as it streams in.
+    Other(RequestBody),
+}
+
+async fn take_in(core: &Core, head: &mut http::request::Parts, mut body: Boxed) -> Result<Taken, Refusal> {
     let limit = core.policy.limits.request_bytes;
-    let bytes = reading::read(body, limit, None).await.map_err(|error| match error {
+    let encoding = reading::encoding(&head.headers).map(str::to_owned);
+    let first = match &encoding {
+        // What it begins with shows when it has been decoded.
+        Some(_) => Bytes::new(),
+        None => match reading::first_piece(&mut body).await.map_err(|error| unread(&error, limit))? {
+            first if reading::may_be_json(&first) => first,
+            first => return Ok(Taken::Other(RequestBody::resumed(first, body))),
+        },
+    };
+    let whole = reading::read(RequestBody::resumed(first, body), limit, None).await;
+    let bytes = whole.map_err(|error| unread(&error, limit))?;
+    let Some(encoding) = encoding else { return Ok(Taken::Json(bytes)) };
+    let decoded = reading::decode(&encoding, &bytes, limit).ok_or_else(|| Refusal::encoded(&encoding))?;
+    respond::drop_framing(&mut head.headers);
+    Ok(Taken::Json(decoded))
+}
+
+fn unread(error: &ReadError, limit: usize) -> Refusal {
+    match error {
         ReadError::TooLarge => Refusal::not_read(limit),
         ReadError::Idle | ReadError::Broken(_) => Refusal::unreadable(-32600, "the request's body broke off"),
-    })?;
-    let Some(encoding) = reading::encoding(&head.headers) else { return Ok(bytes) };
-    let decoded = reading::decode(encoding, &bytes, limit).ok_or_else(|| Refusal::encoded(encoding))?;
-    respond::drop_framing(&mut head.headers);
-    Ok(decoded)
+    }
+}
+
+fn is_of_lines(headers: &http::HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    ["ndjson", "jsonl", "json-seq", "jsonlines"].iter().any(|kind| content_type.to_ascii_lowercase().contains(kind))
 }

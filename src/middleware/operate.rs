@@ -139,7 +139,7 @@ impl Exchange {
             Reply::Error(Some(doc)) if is_not_found(&doc) => {
                 let ended = settle::fail(&self.core, &mut running, "the agent no longer knows the task").await;
                 drop(ended);
-                return self.from_record(call, &subject.id).await;
+                return self.as_recorded(call, &subject.id).await;
             }
             Reply::Error(_) => {
                 self.leave(&mut running).await;
@@ -340,7 +340,7 @@ impl Exchange {
         Ok(respond::own(&jsonrpc::result(call.id, &task), false, 200))
     }
 
-    async fn from_record(&self, call: &Call<'_, '_>, id: &str) -> Outcome {
+    async fn as_recorded(&self, call: &Call<'_, '_>, id: &str) -> Outcome {
         let subject = self.subject(id).await?.ok_or_else(Refusal::task_not_found)?;
         let Some(task) = subject.found.context.task(id) else { return Err(Refusal::task_not_found()) };
         self.recorded(call, &subject, task)
@@ -378,14 +378,7 @@ impl Exchange {
             }
         }
         self.mark_canceled(&subject, &task).await?;
-        self.from_record_as(call, &subject.id).await
-    }
-
-    /// The task as Get shows it, as the answer of another operation.
-    async fn from_record_as(&mut self, call: &Call<'_, '_>, id: &str) -> Outcome {
-        let subject = self.subject(id).await?.ok_or_else(Refusal::task_not_found)?;
-        let Some(task) = subject.found.context.task(id) else { return Err(Refusal::task_not_found()) };
-        self.recorded(call, &subject, task)
+        self.as_recorded(call, &subject.id).await
     }
 
     /// Nothing runs, nothing is called: the open task is closed here.
@@ -423,7 +416,7 @@ impl Exchange {
         if tokio::time::timeout(SETTLING, settled).await.is_err() {
             return Err(Refusal::not_cancelable(State::Working));
         }
-        self.from_record_as(call, &subject.id).await
+        self.as_recorded(call, &subject.id).await
     }
 
     /// The agent knows the task: it is asked. Whoever reads the turn's reply settles it; where nobody does, this answer does.

@@ -57,6 +57,38 @@ where
     Ok(if more.is_empty() { first } else { more.freeze() })
 }
 
+/// The first bytes of a body that are more than white space; all of it, where there are none.
+pub(super) async fn first_piece<B>(body: &mut B) -> Result<Bytes, ReadError>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    let mut first = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|error| ReadError::Broken(error.into()))?.into_data() else { continue };
+        if first.is_empty() && !data.trim_ascii().is_empty() {
+            return Ok(data);
+        }
+        first.extend_from_slice(&data);
+        if !first.trim_ascii().is_empty() || first.len() > BLANK {
+            break;
+        }
+    }
+    Ok(first.freeze())
+}
+
+/// So much white space in front of anything is not waited through.
+const BLANK: usize = 64 * 1024;
+
+/// Whether what begins so may be read as a JSON object or array, by a reader who takes other encodings than UTF-8 too.
+pub(super) fn may_be_json(first: &[u8]) -> bool {
+    let begins = first.trim_ascii_start();
+    let marked = [&b"\xef\xbb\xbf"[..], b"\xfe\xff", b"\xff\xfe"].iter().any(|mark| begins.starts_with(mark));
+    // UTF-16 and UTF-32 without a mark have zeros among their first four bytes.
+    let wide = begins.iter().take(4).any(|byte| *byte == 0);
+    begins.is_empty() || matches!(begins[0], b'{' | b'[') || marked || wide
+}
+
 /// The encoding of a body, where it has one.
 pub(super) fn encoding(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(header::CONTENT_ENCODING).iter();

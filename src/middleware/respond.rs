@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 
 use super::body::ReplyBody;
-use crate::exchange::{Refusal, sse_event};
+use crate::exchange::{Foreign, Refusal, sse_event};
 
 /// Headers that speak of a body's bytes, and are wrong once these are others.
 const OF_BYTES: [HeaderName; 9] = [
@@ -71,4 +71,19 @@ pub(super) fn as_stream(response: Response<ReplyBody>) -> Response<ReplyBody> {
         head.headers.insert(name, value.clone());
     }
     Response::from_parts(head, body.framed(b"data: ", b"\n\n"))
+}
+
+/// The refusal of a binding that is not served.
+pub(super) fn foreign(binding: Foreign) -> Response<ReplyBody> {
+    let (status, content_type, body) = binding.refusal();
+    let mut response = Response::new(ReplyBody::whole(body));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::NOT_IMPLEMENTED);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    if binding == Foreign::Grpc {
+        // 12: UNIMPLEMENTED.
+        headers.insert(HeaderName::from_static("grpc-status"), HeaderValue::from_static("12"));
+        headers.insert(HeaderName::from_static("grpc-message"), HeaderValue::from_static("gRPC is not served here"));
+    }
+    response
 }

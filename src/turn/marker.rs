@@ -51,7 +51,7 @@ impl Tail {
     pub fn release(&mut self, end: bool, markers: &[String]) -> Option<(String, String)> {
         let held = std::mem::take(&mut self.held);
         let is_marker = markers.iter().any(|marker| held.trim() == marker);
-        (!held.is_empty() && !(end && is_marker)).then(|| (self.artifact.clone(), held))
+        (!held.is_empty() && (!end || !is_marker)).then(|| (self.artifact.clone(), held))
     }
 }
 
