@@ -3,4 +3,9 @@
 #![allow(missing_docs)]
 
 mod conversations;
+#[cfg(feature = "proxy")]
+mod digest;
+#[cfg(feature = "proxy")]
+mod house;
+mod in_process;
 mod support;
