@@ -24,6 +24,9 @@ use crate::turn::{Told, View, continuation, task_of_message};
 /// A repeat of the newest turn's message is answered from the record for so long.
 const REPLAY_MS: u64 = 60_000;
 
+/// Why a turn ends whose task cannot be asked for any more.
+pub(super) const SUPERSEDED: &str = "the agent has given the task's id to another";
+
 /// Between two looks at one turn.
 const LOOK_MS: u64 = 1000;
 
@@ -261,10 +264,14 @@ impl Exchange {
             self.set_apart(guard, context, pending, "set apart: the client went on without the authorisation").await;
             return Ok(Taken::Freed);
         }
+        if in_flight.superseded {
+            self.set_apart(guard, context, pending, SUPERSEDED).await;
+            return Ok(Taken::Freed);
+        }
         Ok(if self.look(guard, context, pending).await { Taken::Freed } else { Taken::StillRuns })
     }
 
-    async fn set_apart(&self, guard: Guard, context: Arc<Context>, pending: Pending, why: &str) {
+    pub(super) async fn set_apart(&self, guard: Guard, context: Arc<Context>, pending: Pending, why: &str) {
         let mut running = self.resumed(guard, context, pending);
         fail(&self.core, &mut running, why).await;
     }

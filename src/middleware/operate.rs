@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::acquire::is_not_found;
+use super::acquire::{SUPERSEDED, is_not_found};
 use super::agent::Answer;
 use super::core::{millis, mint_fence};
 use super::guard::Guard;
@@ -101,8 +101,11 @@ impl Exchange {
                 let (in_flight, pending) = (in_flight.clone(), pending.clone());
                 self.get_unsettled(call, subject, &in_flight, pending).await
             }
-            Some((_, pending)) => {
-                let pending = pending.clone();
+            Some((in_flight, pending)) => {
+                let mut pending = pending.clone();
+                if in_flight.superseded {
+                    pending.bound = None;
+                }
                 self.get_running(call, subject, &pending).await
             }
             None => self.get_settled(call, &subject).await,
@@ -121,6 +124,10 @@ impl Exchange {
             return self.get_running(call, subject, &pending).await;
         };
         let context = Arc::clone(&subject.found.context);
+        if in_flight.superseded {
+            self.set_apart(guard, context, pending, SUPERSEDED).await;
+            return self.as_recorded(call, &subject.id).await;
+        }
         let mut running = self.resumed(guard, context, pending);
         running.originals =
             originals(&subject.found, running.turn.opening.user.parts.clone(), &running.turn.opening.user.id);

@@ -66,6 +66,7 @@ impl Memory {
                 bound.upstream_context = bind.upstream_context;
             }
             let bound = bound.clone();
+            self.enter(slot, live, &bound.task_id, &bound.upstream_task);
             live.show(&bound);
             return Ok(Tied { lease, bound, slot: slot.clone(), before: Vec::new() });
         }

@@ -44,7 +44,7 @@ impl Memory {
 
     fn grant(&self, slot: &Arc<Slot>, state: &mut State, begin: &Begin) -> Begun {
         if let Some(live) = state.live.as_ref().filter(|live| !live.may_begin(begin)) {
-            return Begun::Busy(live.lease.clone());
+            return Begun::Busy(live.seen());
         }
         let new = state.seat.is_none();
         if new {
