@@ -4,7 +4,12 @@
 
 mod chains;
 mod conversations;
+#[cfg(feature = "proxy")]
+mod digest;
 mod digests;
+#[cfg(feature = "proxy")]
+mod house;
+mod in_process;
 mod operations;
 mod record;
 mod replies;
