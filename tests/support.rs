@@ -158,7 +158,10 @@ impl Proxy {
     }
 
     pub fn over(agent: &Agent, policy: Policy, store: Arc<dyn Store>) -> Self {
-        let layer = ConversationLayer::new(policy, store);
+        Self::around(agent, ConversationLayer::new(policy, store))
+    }
+
+    pub fn around(agent: &Agent, layer: ConversationLayer) -> Self {
         let service = layer.layer(agent.clone());
         Self { service, layer, principal: None, route: None, headers: Vec::new() }
     }

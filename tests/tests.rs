@@ -3,4 +3,5 @@
 #![allow(missing_docs)]
 
 mod conversations;
+mod streams;
 mod support;

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
+use super::listeners::Readers;
 use crate::conversation::policy::Policy;
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
 use crate::json::{Edits, Value, hex};
@@ -57,6 +58,8 @@ pub(super) struct Core {
     pub(super) card: Option<CardRewrite>,
     /// Calls to the agent that can be dropped at the client's wish.
     cancels: Mutex<HashMap<ContextKey, Arc<Notify>>>,
+    /// Who reads which turn.
+    pub(super) readers: Readers,
     refused: Mutex<VecDeque<Refused>>,
     unclaimed: Mutex<VecDeque<(RouteId, String)>>,
 }
@@ -70,6 +73,7 @@ impl Core {
             tracker: TaskTracker::new(),
             card: None,
             cancels: Mutex::default(),
+            readers: Readers::default(),
             refused: Mutex::default(),
             unclaimed: Mutex::default(),
         }

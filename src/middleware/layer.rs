@@ -167,6 +167,7 @@ where
     };
     let answer = match call.verb {
         Verb::Send | Verb::Stream => exchange.send(call, bytes.clone()).await,
+        Verb::Subscribe => exchange.subscribe(&call, bytes.clone()).await,
         _ => operate::operate(&mut exchange, call, bytes.clone()).await,
     };
     Ok(answer.unwrap_or_else(|refusal| respond::refused(&refusal, call.id, call.verb.streams())))

@@ -6,6 +6,7 @@
 
 mod marker;
 mod show;
+mod standing;
 
 use std::sync::Arc;
 
