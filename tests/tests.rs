@@ -14,4 +14,5 @@ mod operations;
 mod record;
 mod replies;
 mod rewrites;
+mod streams;
 mod support;
