@@ -11,7 +11,7 @@ use super::settle::{end, fail};
 use crate::a2a::{EXTENSION_URI, Payload, State, message};
 use crate::context::Context;
 use crate::conversation::digest;
-use crate::conversation::policy::UnknownIds;
+use crate::conversation::policy::{Inline, UnknownIds};
 use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::{Source, Turn as Recorded};
 use crate::exchange::{Plan, Refusal, Send, redacted};
@@ -189,8 +189,8 @@ impl Exchange {
         };
         let state = task.map_or(turn.state, |task| task.state);
         let told_continuation = (turn.is_question() || self.active).then(|| continuation(turn, &context.turns, state));
-        let told =
-            Told { state, turn: Some(turn), continuation: told_continuation.as_deref(), inline: false, failure: None };
+        let inline = state == State::InputRequired && self.core.policy.rewrite.inline == Inline::Always;
+        let told = Told { state, turn: Some(turn), continuation: told_continuation.as_deref(), inline, failure: None };
         task_of_message(&view, turn, dialect, &told, &timestamp(turn.settled_at))
     }
 
@@ -287,7 +287,17 @@ impl Exchange {
         let chain = self.chain(&context, &opening, Some(&bound));
         let turn = self.machine(&context, opening, chain);
         let context_id = guard.key().map(|key| key.context_id.to_string());
-        Running { guard, context, turn, context_id, bound: Some(bound), originals: Vec::new(), injected: 0 }
+        let history_length = turn.opening.history_length;
+        Running {
+            guard,
+            context,
+            turn,
+            context_id,
+            bound: Some(bound),
+            originals: Vec::new(),
+            history_length,
+            injected: 0,
+        }
     }
 
     /// Asks the agent how the turn stands. Whether it has ended.

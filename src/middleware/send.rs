@@ -17,7 +17,7 @@ use super::settle::{Ended, cancel, end, fail};
 use crate::a2a::jsonrpc::{self, Call};
 use crate::a2a::{Dialect, Part, Payload, Shape, State};
 use crate::context::Context;
-use crate::conversation::policy::{Mode, Reject, TerminalFollowup};
+use crate::conversation::policy::{Mode, Reject, TerminalFollowup, UnknownIds};
 use crate::conversation::principal::{Principal, RouteId};
 use crate::exchange::{Plan, Refusal, Send, busy_task, join, open};
 use crate::json::{Doc, Edits, Value};
@@ -47,6 +47,8 @@ pub(super) struct Running {
     pub(super) bound: Option<Bound>,
     /// The client's own messages, to be put back where the agent echoes them.
     pub(super) originals: Vec<(String, Vec<Part>)>,
+    /// The `historyLength` of the request that is answered.
+    pub(super) history_length: Option<u64>,
     pub(super) injected: usize,
 }
 
@@ -101,6 +103,11 @@ impl Exchange {
         bytes: Bytes,
     ) -> Outcome {
         let named = send.task_id.as_ref().and_then(|id| context.task(id)).cloned();
+        if send.task_id.is_some() && named.is_none() && self.core.policy.unknown_ids == UnknownIds::Refuse {
+            // It was in flight when it was looked up, and has come to nothing.
+            guard.release().await;
+            return Err(Refusal::task_not_found());
+        }
         if let Some(task) = named.as_ref().filter(|task| self.ends_here(task)) {
             guard.release().await;
             return Err(Refusal::terminal(&task.id, task.state));
@@ -135,6 +142,7 @@ impl Exchange {
             context_id,
             bound: None,
             originals: originals(send),
+            history_length: send.history_length,
             injected: opened.injected,
             context,
         };
@@ -169,8 +177,16 @@ impl Exchange {
         let chain = self.chain(&context, &opening, Some(&bound));
         let turn = self.machine(&context, Arc::new(opening), chain);
         let context_id = Some(place.key.context_id.to_string());
-        let running =
-            Running { guard, context, turn, context_id, bound: Some(bound), originals: originals(send), injected: 0 };
+        let running = Running {
+            guard,
+            context,
+            turn,
+            context_id,
+            bound: Some(bound),
+            originals: originals(send),
+            history_length: send.history_length,
+            injected: 0,
+        };
         self.run(send, running, body.into()).await
     }
 
@@ -181,7 +197,8 @@ impl Exchange {
     /// The chain of a turn that another request began.
     pub(super) fn chain(&self, context: &Context, opening: &Opening, bound: Option<&Bound>) -> Chain {
         let task = opening.task.as_ref().and_then(|id| context.task(id));
-        let upstream = bound.map(|bound| &*bound.upstream_task);
+        let bound = bound.map(|bound| &*bound.upstream_task).filter(|id| !id.is_empty());
+        let upstream = bound.or(opening.continued.as_ref().map(|(task, _)| &**task));
         task.map_or_else(Chain::first, |task| context.chain(task, opening.attempt, upstream))
     }
 
@@ -409,7 +426,7 @@ impl Running {
             fence: &self.context.fence,
             policy: &core.policy,
             originals: &self.originals,
-            history_length: self.turn.opening.history_length,
+            history_length: self.history_length,
             artifacts,
         }
     }

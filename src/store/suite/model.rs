@@ -209,7 +209,9 @@ impl Model {
         if let Some(task) = task.and_then(|id| after.task(&id)) {
             // A record is known by its ids again, where one that had taken them was given back.
             self.client.entry(task.id.to_string()).or_insert(at);
-            self.agent.entry(task.newest_upstream()).or_insert(at);
+            if let Some(upstream) = task.newest_upstream() {
+                self.agent.entry(upstream).or_insert(at);
+            }
         }
         self.tidy();
         Some(after)
