@@ -35,6 +35,9 @@ pub async fn beside(proxy: &Proxy, agent: &Agent, request: Value, calls: usize) 
     let proxy = proxy.clone();
     let running = tokio::spawn(async move { proxy.call(&request).await });
     while agent.calls() < calls {
+        if running.is_finished() {
+            panic!("answered without the agent: {}", running.await.unwrap());
+        }
         tokio::task::yield_now().await;
     }
     running

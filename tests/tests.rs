@@ -5,8 +5,10 @@
 mod chains;
 mod conversations;
 mod digests;
+mod guard;
 mod operations;
 mod record;
 mod replies;
 mod rewrites;
+mod slow;
 mod support;

@@ -66,13 +66,19 @@ impl Exchange {
         if send.pushes {
             return Err(Refusal::push_not_supported());
         }
-        let place = self.place(&send).await?;
-        if let Some(answer) = self.replay(&send, &place).await? {
+        let mut place = self.place(&send).await?;
+        if let Some(answer) = self.replay(&send, &mut place).await? {
             return Ok(answer);
         }
         self.check_task(&send, &place)?;
         match self.acquire(&send, &place).await? {
-            Acquired::Granted(guard, context) => self.take_turn(&send, place, guard, context, bytes).await,
+            Acquired::Granted(mut guard, context) => {
+                if let Some(answer) = self.replay_after_wait(&send, &place, &context) {
+                    guard.release().await;
+                    return Ok(answer);
+                }
+                self.take_turn(&send, place, guard, context, bytes).await
+            }
             Acquired::Joined(guard, context, pending) => self.join_turn(&send, place, guard, context, pending).await,
             Acquired::Busy(in_flight) => self.refuse_busy(&send, &place, &in_flight),
         }
@@ -281,7 +287,7 @@ impl Exchange {
             }
         };
         let result = doc.root().get("result").unwrap_or(doc.root());
-        let Some((payload, shape)) = Payload::read(result) else {
+        let Some((payload, shape)) = Payload::read(result).filter(|(payload, _)| is_answer(payload)) else {
             fail(&self.core, running, "no task and no message").await;
             return Err(Refusal::malformed("its result is neither a task nor a message"));
         };
@@ -338,8 +344,11 @@ impl Exchange {
     }
 
     fn refuse_busy(&self, send: &Send<'_, '_>, place: &Place, in_flight: &InFlight) -> Outcome {
-        let task = in_flight.pending.as_ref().and_then(|pending| pending.bound.as_ref()).map(|bound| &*bound.task_id);
-        let task = task.filter(|id| !id.is_empty());
+        let pending = in_flight.pending.as_ref();
+        let bound = pending.and_then(|pending| pending.bound.as_ref()).map(|bound| &*bound.task_id);
+        // Before the agent has told an id the task is known where the turn answers one.
+        let answered = || pending.and_then(|pending| pending.opening.task.as_deref());
+        let task = bound.filter(|id| !id.is_empty()).or_else(answered);
         tracing::info!(route = self.route.as_str(), "refused a send: a turn is in flight in its context");
         if self.core.policy.guard.reject == Reject::Error {
             return Err(Refusal::busy(task));
@@ -482,6 +491,15 @@ impl<'b> Reply<'b> {
             Some(doc) if doc.root().some("result").is_some() => Self::Result(doc),
             Some(_) => Self::Unreadable("neither result nor error"),
         }
+    }
+}
+
+/// Whether it can answer a send: a task that has an id, or a message.
+pub(super) fn is_answer(payload: &Payload<'_, '_>) -> bool {
+    match payload {
+        Payload::Task(_) => payload.task_id().is_some(),
+        Payload::Message(_) => true,
+        Payload::StatusUpdate(_) | Payload::ArtifactUpdate(_) => false,
     }
 }
 
