@@ -43,6 +43,11 @@ impl Refusal {
         Self::new(code, why)
     }
 
+    /// A method that the dialect does not have.
+    pub fn no_method(name: &str) -> Self {
+        Self::new(-32601, format!("Method not found: {name}"))
+    }
+
     /// A parameter is not as it must be.
     pub fn invalid_params(why: impl Into<String>) -> Self {
         Self::new(-32602, why)

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::acquire::{SUPERSEDED, is_not_found};
 use super::agent::Answer;
+use super::body::ReplyBody;
 use super::core::{millis, mint_fence};
 use super::guard::Guard;
 use super::respond;
@@ -15,10 +16,10 @@ use super::settle::{self, end};
 use crate::a2a::jsonrpc::{self, Call, Verb};
 use crate::a2a::{Dialect, Part, Payload, State};
 use crate::context::{Settlement, TaskChange};
-use crate::conversation::policy::{Mode, UnknownIds};
+use crate::conversation::policy::{Inline, Mode, UnknownIds};
 use crate::conversation::transcript::Turn;
 use crate::exchange::Refusal;
-use crate::json::{Edits, Value};
+use crate::json::{Doc, Edits, Value};
 use crate::store::{Begin, Begun, Found, InFlight, Pending};
 use crate::task::{Chain, ClientTask, OpenedBy};
 use crate::turn::{Told, View, continuation, spliced_id};
@@ -104,11 +105,8 @@ impl Exchange {
                 self.get_unsettled(call, subject, &in_flight, pending).await
             }
             Some((in_flight, pending)) => {
-                let mut pending = pending.clone();
-                if in_flight.superseded {
-                    pending.bound = None;
-                }
-                self.get_running(call, subject, &pending).await
+                let (in_flight, pending) = (in_flight.clone(), pending.clone());
+                self.get_running(call, subject, &in_flight, &pending).await
             }
             None => self.get_settled(call, &subject).await,
         }
@@ -123,7 +121,7 @@ impl Exchange {
         pending: Pending,
     ) -> Outcome {
         let Some(guard) = self.take(&subject, in_flight.token).await? else {
-            return self.get_running(call, subject, &pending).await;
+            return self.get_running(call, subject, in_flight, &pending).await;
         };
         let context = Arc::clone(&subject.found.context);
         if in_flight.superseded {
@@ -177,6 +175,7 @@ impl Exchange {
         };
         let mut edits = Edits::new();
         spliced_id(&mut edits, doc.root(), call.id);
+        running.history_length = history_length(call);
         running.shown(&self.core, &mut edits, doc.root(), &payload, shape, ended.as_ref());
         Ok(respond::rewritten(answer.head, edits.apply(doc.text())))
     }
@@ -210,9 +209,14 @@ impl Exchange {
     }
 
     /// A turn whose reply is being read: it reads as working until it has settled.
-    async fn get_running(&mut self, call: &Call<'_, '_>, subject: Subject, pending: &Pending) -> Outcome {
-        let upstream = pending.bound.as_ref().map(|bound| bound.upstream_task.clone()).filter(|id| !id.is_empty());
-        if let Some(upstream) = upstream {
+    async fn get_running(
+        &mut self,
+        call: &Call<'_, '_>,
+        subject: Subject,
+        in_flight: &InFlight,
+        pending: &Pending,
+    ) -> Outcome {
+        if let Some(upstream) = known_upstream(in_flight, pending) {
             let answer = self.forward(call, &upstream).await?;
             let body = answer.body.clone();
             if let Reply::Result(doc) = Reply::read(&body, answer.head.status.is_success())
@@ -228,8 +232,7 @@ impl Exchange {
                 return Ok(respond::rewritten(answer.head, edits.apply(doc.text())));
             }
             // It has ended and is about to settle.
-            let token = subject.pending.as_ref().map_or(0, |(in_flight, _)| in_flight.token);
-            let settled = self.core.store.wait_turn(&subject.found.key, token);
+            let settled = self.core.store.wait_turn(&subject.found.key, in_flight.token);
             if tokio::time::timeout(SETTLING, settled).await.is_ok()
                 && let Some(again) = self.subject(&subject.id).await?.filter(|again| again.pending.is_none())
             {
@@ -311,7 +314,7 @@ impl Exchange {
             state: task.state,
             turn: question,
             continuation: under_uri.as_deref(),
-            inline: false,
+            inline: question.is_some() && self.core.policy.rewrite.inline == Inline::Always,
             failure: failure.as_ref().map(|(id, why)| (&**id, &**why)),
         };
         let upstream = task.newest_upstream();
@@ -374,11 +377,9 @@ impl Exchange {
 
     async fn cancel(&mut self, call: &Call<'_, '_>, subject: Subject) -> Outcome {
         if let Some((in_flight, pending)) = subject.pending.clone() {
-            let knows = pending.bound.as_ref().is_some_and(|bound| !bound.upstream_task.is_empty());
-            return if knows {
-                self.cancel_at_agent(call, subject, &in_flight, pending).await
-            } else {
-                self.cancel_call(call, &subject, &in_flight).await
+            return match known_upstream(&in_flight, &pending) {
+                Some(upstream) => self.cancel_at_agent(call, subject, &in_flight, pending, &upstream).await,
+                None => self.cancel_call(call, &subject, &in_flight).await,
             };
         }
         let Some(task) = subject.found.context.task(&subject.id).cloned() else {
@@ -390,7 +391,7 @@ impl Exchange {
         if let Some(upstream) = task.newest_upstream().filter(|_| !task.is_open_by_proxy()) {
             let answer = self.forward(call, &upstream).await?;
             if !says_canceled(&answer.body) {
-                return Ok(respond::untouched(answer.head, answer.body, answer.decoded));
+                return Ok(self.not_canceled(call, &subject, answer));
             }
         }
         self.mark_canceled(&subject, &task).await?;
@@ -442,11 +443,11 @@ impl Exchange {
         subject: Subject,
         in_flight: &InFlight,
         pending: Pending,
+        upstream: &str,
     ) -> Outcome {
-        let upstream = pending.bound.as_ref().map(|bound| bound.upstream_task.clone()).unwrap_or_default();
-        let answer = self.forward(call, &upstream).await?;
+        let answer = self.forward(call, upstream).await?;
         if !says_canceled(&answer.body) {
-            return Ok(respond::untouched(answer.head, answer.body, answer.decoded));
+            return Ok(self.not_canceled(call, &subject, answer));
         }
         if pending.idle {
             if let Some(guard) = self.take(&subject, in_flight.token).await? {
@@ -462,8 +463,33 @@ impl Exchange {
                 let task = again.found.context.task(&again.id).cloned().ok_or_else(Refusal::task_not_found)?;
                 self.recorded(call, &again, &task)
             }
-            None => Ok(respond::untouched(answer.head, answer.body, answer.decoded)),
+            None => Ok(self.not_canceled(call, &subject, answer)),
         }
+    }
+
+    /// What the agent says instead of having cancelled the task, or of a turn that has not settled by it yet: under the client's ids.
+    fn not_canceled(&self, call: &Call<'_, '_>, subject: &Subject, answer: Answer) -> http::Response<ReplyBody> {
+        let body = answer.body.clone();
+        let Ok(doc) = Doc::scan(&body) else {
+            return respond::untouched(answer.head, answer.body, answer.decoded);
+        };
+        let mut edits = Edits::new();
+        spliced_id(&mut edits, doc.root(), call.id);
+        if let Some((payload, shape)) = doc.root().some("result").and_then(Payload::read) {
+            let context = &subject.found.context;
+            let settled = || {
+                let task = context.task(&subject.id)?;
+                Some(context.chain(task, task.attempts.len() as u32, task.newest_upstream().as_deref()))
+            };
+            let chain = match &subject.pending {
+                Some((_, pending)) => self.chain(context, &pending.opening, pending.bound.as_ref()),
+                None => settled().unwrap_or_default(),
+            };
+            let originals = originals(&subject.found, Vec::new(), "");
+            let view = View { artifacts: false, ..self.view(subject, &chain, &originals, Some(0)) };
+            view.show(&mut edits, &payload, shape.dialect, None);
+        }
+        respond::rewritten(answer.head, edits.apply(doc.text()))
     }
 
     async fn extended_card(&mut self, call: &Call<'_, '_>, bytes: Bytes) -> Outcome {
@@ -481,6 +507,13 @@ impl Exchange {
         }
         Ok(respond::rewritten(answer.head, edits.apply(doc.text())))
     }
+}
+
+/// The agent's id of the task in flight, as far as it is known and still means that task.
+fn known_upstream(in_flight: &InFlight, pending: &Pending) -> Option<String> {
+    let bound = pending.bound.as_ref().map(|bound| &bound.upstream_task).filter(|id| !id.is_empty());
+    let continued = pending.opening.continued.as_ref().map(|(task, _)| task);
+    bound.or(continued).filter(|_| !in_flight.superseded).cloned()
 }
 
 /// A state that the agent itself told and that stands as it is: what it says by now is newer than the record.
