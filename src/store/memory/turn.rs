@@ -153,7 +153,7 @@ impl Memory {
         }
         loose.extend(self.trim(context));
         if let Some(task) = changed.and_then(|id| state.context.task(&id)) {
-            self.enter(slot, live, &task.id, &task.newest_upstream());
+            self.enter(slot, live, &task.id, &task.newest_upstream().unwrap_or_default());
         }
         for id in loose {
             self.tidy(slot, &state.context, &id);

@@ -87,6 +87,16 @@ behaviours! {
         assert!(superseded(store, "ada", "u2").await && !superseded(store, "bob", &newer).await);
     }
 
+    async fn an_id_that_comes_back_to_its_chain_is_taken_from_the_other(store) {
+        let key = key("ada", "c");
+        converse(store, &key, bind("u1", "c"), State::InputRequired, 1).await;
+        let bob = super::key("bob", "d");
+        assert_eq!(converse(store, &bob, bind("u1", "d"), State::Completed, 2).await.task_id, "minted-task");
+        let answer = Bind { task: Some("u1".into()), ..bind("u1", "c") };
+        assert_eq!(converse(store, &key, answer, State::Completed, 3).await.task_id, "u1");
+        assert!(superseded(store, "bob", "minted-task").await);
+    }
+
     async fn a_bind_told_twice_is_one(store) {
         let (lease, ..) = begin(store, provisional(&key("ada", "p"), 1)).await;
         let (lease, first) = store.bind(&lease, bind("u1", "")).await.unwrap();

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::*;
+use crate::task::ClientTask;
 
 /// A turn in flight.
 #[derive(Clone, Debug)]
@@ -93,7 +94,7 @@ impl Model {
             return Err(live.seen().into());
         }
         let before = kept.live.take();
-        let previous = before.as_ref().map(|live| live.seen());
+        let previous = before.as_ref().map(Live::seen);
         let pending = previous.as_ref().and_then(|turn| turn.pending.clone()).filter(|pending| pending.bound.is_some());
         kept.live = Some(Live {
             inherited: pending.is_some(),
@@ -146,7 +147,8 @@ impl Model {
         let task = live.bound.as_ref().map(|bound| bound.task_id.clone()).filter(|task| !task.is_empty());
         let task = task.or_else(|| how.task.clone());
         let chain = task.as_ref().and_then(|task| kept.context.task(task));
-        let continued = chain.is_some_and(|task| task.attempts.iter().any(|one| task.upstream_task(one) == *id));
+        let knew = |task: &ClientTask| task.attempts.iter().any(|one| task.upstream_task(one) == *id);
+        let continued = chain.is_some_and(|task| !task.superseded && knew(task));
         let before: Vec<u64> = self.client.get(id).into_iter().chain(self.agent.get(id)).copied().collect();
         let fresh = !id.is_empty() && !continued;
         let minted = if fresh && !before.is_empty() { &how.minted_task } else { id };
@@ -207,7 +209,9 @@ impl Model {
         if let Some(task) = task.and_then(|id| after.task(&id)) {
             // A record is known by its ids again, where one that had taken them was given back.
             self.client.entry(task.id.to_string()).or_insert(at);
-            self.agent.entry(task.newest_upstream()).or_insert(at);
+            if let Some(upstream) = task.newest_upstream() {
+                self.agent.entry(upstream).or_insert(at);
+            }
         }
         self.tidy();
         Some(after)
