@@ -4,5 +4,19 @@
 
 #[cfg(feature = "proxy")]
 mod binary;
+mod chains;
 mod conversations;
+#[cfg(feature = "proxy")]
+mod digest;
+mod digests;
+mod guard;
+#[cfg(feature = "proxy")]
+mod house;
+mod in_process;
+mod operations;
+mod record;
+mod replies;
+mod rewrites;
+mod slow;
+mod streams;
 mod support;

@@ -6,13 +6,12 @@ use std::time::Duration;
 use super::body::ReplyBody;
 use super::core::{millis, mint, mint_fence, timestamp};
 use super::guard::Guard;
-use super::respond;
-use super::send::{Exchange, Reply, Running, store_refusal, unbound, wrapped};
+use super::send::{Exchange, Reply, Running, own_result, store_refusal, unbound};
 use super::settle::{end, fail};
-use crate::a2a::{Payload, State, jsonrpc, message};
+use crate::a2a::{EXTENSION_URI, Payload, State, message};
 use crate::context::Context;
 use crate::conversation::digest;
-use crate::conversation::policy::UnknownIds;
+use crate::conversation::policy::{Inline, UnknownIds};
 use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::{Source, Turn as Recorded};
 use crate::exchange::{Plan, Refusal, Send, redacted};
@@ -39,6 +38,8 @@ pub(super) struct Place {
     pub(super) task: Option<ClientTask>,
     /// The context, where it was read on the way.
     found: Option<Found>,
+    /// The number of the turn that comes next there, as it was when a repeat was looked for.
+    next: u32,
 }
 
 /// What the request for the lease comes to.
@@ -69,13 +70,14 @@ impl Exchange {
                     provisional: false,
                     task: found.context.task(id).cloned(),
                     found: Some(found),
+                    next: 1,
                 }),
                 None => self.unknown_task(send, id),
             };
         }
         let provisional = send.context_id.is_none();
         let key = send.context_id.as_deref().map_or_else(|| self.key(&mint()), |id| self.key(id));
-        Ok(Place { key, provisional, task: None, found: None })
+        Ok(Place { key, provisional, task: None, found: None, next: 1 })
     }
 
     /// A task without record: the task of a refused send is terminal, any other does not exist; unless such ids are the agent's matter.
@@ -88,14 +90,14 @@ impl Exchange {
         }
         let provisional = send.context_id.is_none();
         let key = send.context_id.as_deref().map_or_else(|| self.key(&mint()), |id| self.key(id));
-        Ok(Place { key, provisional, task: None, found: None })
+        Ok(Place { key, provisional, task: None, found: None, next: 1 })
     }
 
     /// The answer to a repeat of the newest turn's message, from the record.
     pub(super) async fn replay(
         &self,
         send: &Send<'_, '_>,
-        place: &Place,
+        place: &mut Place,
     ) -> Result<Option<http::Response<ReplyBody>>, Refusal> {
         if !self.core.policy.guard.replay_duplicates || send.message_id.is_empty() || place.provisional {
             return Ok(None);
@@ -112,13 +114,34 @@ impl Exchange {
                 found
             }
         };
+        let next = found.context.next_number();
         let Some(turn) = found.context.newest().filter(|turn| self.is_repeat(send, turn, &found.context)) else {
+            place.next = next;
             return Ok(None);
         };
         if found.in_flight.is_some() {
+            place.next = next;
             return Ok(None);
         }
         Ok(Some(self.replayed(send, &turn, found)))
+    }
+
+    /// The answer to a repeat whose first was in flight when it was looked for.
+    pub(super) fn replay_after_wait(
+        &self,
+        send: &Send<'_, '_>,
+        place: &Place,
+        context: &Arc<Context>,
+    ) -> Option<http::Response<ReplyBody>> {
+        if context.next_number() == place.next
+            || !self.core.policy.guard.replay_duplicates
+            || send.message_id.is_empty()
+        {
+            return None;
+        }
+        let turn = context.newest().filter(|turn| self.is_repeat(send, turn, context))?;
+        let found = Found { key: place.key.clone(), context: Arc::clone(context), in_flight: None };
+        Some(self.replayed(send, &turn, &found))
     }
 
     fn is_repeat(&self, send: &Send<'_, '_>, turn: &Recorded, context: &Context) -> bool {
@@ -150,17 +173,19 @@ impl Exchange {
     }
 
     fn replayed(&self, send: &Send<'_, '_>, turn: &Recorded, found: &Found) -> http::Response<ReplyBody> {
-        let dialect = send.call.dialect;
+        let shape = self.shape(send.call.dialect);
+        let dialect = shape.dialect;
         tracing::info!(turn = turn.number, "answered a repeated message from the record");
         if turn.task.is_empty() || turn.reply.source == Source::Message && found.context.task(&turn.task).is_none() {
             let ids = ("", &*found.key.context_id);
-            let noun = message(dialect, crate::a2a::Role::Agent, &turn.reply.id, &turn.reply.parts, ids, None);
-            let result = wrapped("message", &noun, dialect);
-            return respond::own(&jsonrpc::result(send.call.id, &result), send.call.verb.streams(), 200);
+            let own = (turn.is_question() || self.active).then(|| continuation(turn, &found.context.turns, turn.state));
+            let own = own.map(|own| format!("{{\"{EXTENSION_URI}\":{own}}}"));
+            let parts = &turn.reply.parts;
+            let noun = message(dialect, crate::a2a::Role::Agent, &turn.reply.id, parts, ids, own.as_deref());
+            return own_result(send, "message", &noun, shape);
         }
         let task = self.recorded_task(found, turn, dialect, send.history_length, true);
-        let result = wrapped("task", &task, dialect);
-        respond::own(&jsonrpc::result(send.call.id, &result), send.call.verb.streams(), 200)
+        own_result(send, "task", &task, shape)
     }
 
     /// A client task as the record has it, with `turn` as its newest.
@@ -187,10 +212,9 @@ impl Exchange {
             artifacts,
         };
         let state = task.map_or(turn.state, |task| task.state);
-        let told_continuation = (turn.is_question() || self.active)
-            .then(|| continuation(turn, &context.turns, crate::conversation::policy::HistoryPolicy::ClientSupplied));
-        let told =
-            Told { state, turn: Some(turn), continuation: told_continuation.as_deref(), inline: false, failure: None };
+        let told_continuation = (turn.is_question() || self.active).then(|| continuation(turn, &context.turns, state));
+        let inline = state == State::InputRequired && self.core.policy.rewrite.inline == Inline::Always;
+        let told = Told { state, turn: Some(turn), continuation: told_continuation.as_deref(), inline, failure: None };
         task_of_message(&view, turn, dialect, &told, &timestamp(turn.settled_at))
     }
 
@@ -287,7 +311,17 @@ impl Exchange {
         let chain = self.chain(&context, &opening, Some(&bound));
         let turn = self.machine(&context, opening, chain);
         let context_id = guard.key().map(|key| key.context_id.to_string());
-        Running { guard, context, turn, context_id, bound: Some(bound), originals: Vec::new(), injected: 0 }
+        let history_length = turn.opening.history_length;
+        Running {
+            guard,
+            context,
+            turn,
+            context_id,
+            bound: Some(bound),
+            originals: Vec::new(),
+            history_length,
+            injected: 0,
+        }
     }
 
     /// Asks the agent how the turn stands. Whether it has ended.

@@ -97,7 +97,7 @@ impl Slot {
 
 impl State {
     pub(super) fn in_flight(&self) -> Option<InFlight> {
-        self.live.as_ref().map(|live| InFlight { superseded: live.superseded.is_some(), ..live.lease.clone() })
+        self.live.as_ref().map(|live| live.seen())
     }
 
     /// Whether the client knows a task under this id here.
@@ -114,6 +114,11 @@ impl State {
 }
 
 impl Live {
+    /// The turn, as others see it.
+    pub(super) fn seen(&self) -> InFlight {
+        InFlight { superseded: self.superseded.is_some(), ..self.lease.clone() }
+    }
+
     /// A turn that takes the place of `before`, whose ids stay known until this one ends.
     pub(super) fn new(begin: &Begin, token: u64, provisional: bool, before: Option<Box<Self>>) -> Self {
         let (pending, superseded, ids) = before.map_or_else(Default::default, |mut before| {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::*;
+use crate::task::ClientTask;
 
 /// A turn in flight.
 #[derive(Clone, Debug)]
@@ -35,6 +36,10 @@ pub(super) struct Model {
 }
 
 impl Live {
+    pub(super) fn seen(&self) -> InFlight {
+        InFlight { superseded: self.superseded.is_some(), ..self.in_flight.clone() }
+    }
+
     pub(super) fn shown(&self) -> Option<&Bound> {
         self.bound.as_ref().or_else(|| self.in_flight.pending.as_ref()?.bound.as_ref())
     }
@@ -86,14 +91,19 @@ impl Model {
         }
         let kept = self.contexts.get_mut(&self.keys[&begin.key]).unwrap();
         if let Some(live) = kept.live.as_ref().filter(|live| !live.may_be_taken(begin)) {
-            return Err(live.in_flight.clone().into());
+            return Err(live.seen().into());
         }
         let before = kept.live.take();
-        let previous = before.as_ref().map(|live| live.in_flight.clone());
+        let previous = before.as_ref().map(Live::seen);
         let pending = previous.as_ref().and_then(|turn| turn.pending.clone()).filter(|pending| pending.bound.is_some());
         kept.live = Some(Live {
             inherited: pending.is_some(),
-            in_flight: InFlight { token, until: begin.until, pending: pending.map(|p| Pending { idle: false, ..p }) },
+            in_flight: InFlight {
+                token,
+                until: begin.until,
+                pending: pending.map(|p| Pending { idle: false, ..p }),
+                superseded: false,
+            },
             bound: None,
             provisional: new && begin.provisional,
             since: begin.now,
@@ -137,7 +147,8 @@ impl Model {
         let task = live.bound.as_ref().map(|bound| bound.task_id.clone()).filter(|task| !task.is_empty());
         let task = task.or_else(|| how.task.clone());
         let chain = task.as_ref().and_then(|task| kept.context.task(task));
-        let continued = chain.is_some_and(|task| task.attempts.iter().any(|one| task.upstream_task(one) == *id));
+        let knew = |task: &ClientTask| task.attempts.iter().any(|one| task.upstream_task(one) == *id);
+        let continued = chain.is_some_and(|task| !task.superseded && knew(task));
         let before: Vec<u64> = self.client.get(id).into_iter().chain(self.agent.get(id)).copied().collect();
         let fresh = !id.is_empty() && !continued;
         let minted = if fresh && !before.is_empty() { &how.minted_task } else { id };
@@ -198,7 +209,9 @@ impl Model {
         if let Some(task) = task.and_then(|id| after.task(&id)) {
             // A record is known by its ids again, where one that had taken them was given back.
             self.client.entry(task.id.to_string()).or_insert(at);
-            self.agent.entry(task.newest_upstream()).or_insert(at);
+            if let Some(upstream) = task.newest_upstream() {
+                self.agent.entry(upstream).or_insert(at);
+            }
         }
         self.tidy();
         Some(after)
