@@ -61,9 +61,11 @@ impl ClientTask {
         attempt.upstream_task.as_deref().unwrap_or(&self.id).to_owned()
     }
 
-    /// The agent's id of the newest attempt.
-    pub fn newest_upstream(&self) -> String {
-        self.attempts.last().map_or_else(|| self.id.to_string(), |attempt| self.upstream_task(attempt))
+    /// The agent's id of the newest attempt. `None` where the record alone answers: the attempt made no task at the agent, or the id has come
+    /// to mean another task there.
+    pub fn newest_upstream(&self) -> Option<String> {
+        let newest = self.attempts.last().filter(|_| !self.superseded)?;
+        Some(self.upstream_task(newest)).filter(|id| !id.is_empty())
     }
 }
 
@@ -88,13 +90,16 @@ impl Chain {
     /// `find` finds a turn by its number.
     pub fn of(task: &ClientTask, attempt: u32, upstream: Option<&str>, find: impl Fn(u32) -> Option<Turn>) -> Self {
         let before = &task.attempts[..task.attempts.len().min(attempt as usize - 1)];
-        let same = |attempt: &&Attempt| upstream == Some(&*task.upstream_task(attempt));
         let turn = |attempt: &Attempt| attempt.turn.and_then(&find);
-        let ordinal = before.iter().position(|attempt| same(&attempt)).map_or(attempt, |at| at as u32 + 1);
+        // A task that ended is not continued: an agent that counts from one again gives its id to another.
+        let goes_on = |attempt: &&Attempt| turn(attempt).is_none_or(|turn| !turn.is_question());
+        let same = |attempt: &&Attempt| upstream == Some(&*task.upstream_task(attempt)) && goes_on(attempt);
+        let run = before.iter().rev().take_while(same).count();
+        let (earlier, continued) = before.split_at(before.len() - run);
         Self {
-            ordinal,
-            earlier: before.iter().filter(|attempt| !same(attempt)).filter_map(turn).collect(),
-            continued: before.iter().rev().find(same).and_then(turn),
+            ordinal: attempt - run as u32,
+            earlier: earlier.iter().filter_map(turn).collect(),
+            continued: continued.iter().rev().find_map(turn),
         }
     }
 

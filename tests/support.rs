@@ -1,11 +1,13 @@
 //! A scripted agent behind the layer, and a client in front of it; no sockets, no sleeps.
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use a2a_multiturn::conversation::policy::Policy;
 use a2a_multiturn::conversation::principal::{Principal, RouteId};
-use a2a_multiturn::middleware::{BoxError, Conversation, ConversationLayer, ReplyBody, RequestBody};
+use a2a_multiturn::middleware::{BoxError, Clock, Conversation, ConversationLayer, ReplyBody, RequestBody};
 use a2a_multiturn::store::{Memory, MemoryLimits, Store};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -25,9 +27,28 @@ pub struct Seen {
     pub json: Value,
     /// How many came before.
     pub before: usize,
+    /// How many of them were sends.
+    pub sends: usize,
 }
 
 impl Seen {
+    pub fn method(&self) -> &str {
+        self.json["method"].as_str().unwrap_or_default()
+    }
+
+    pub fn is_send(&self) -> bool {
+        matches!(self.method(), "message/send" | "SendMessage" | "message/stream" | "SendStreamingMessage")
+    }
+
+    pub fn message(&self) -> &Value {
+        &self.json["params"]["message"]
+    }
+
+    /// What stands under the extension URI in the message's metadata.
+    pub fn entry(&self) -> &Value {
+        &self.message()["metadata"][URI]
+    }
+
     /// The text of the message's text parts.
     pub fn text(&self) -> String {
         let parts = self.json["params"]["message"]["parts"].as_array().cloned().unwrap_or_default();
@@ -43,6 +64,8 @@ pub struct Agent {
     script: Arc<Script>,
     seen: Arc<Mutex<Vec<Seen>>>,
 }
+
+pub const URI: &str = "https://github.com/a2aproject/A2A/issues/2061#v1";
 
 pub fn body(bytes: impl Into<Bytes>) -> AgentBody {
     Full::new(bytes.into()).map_err(|never| match never {}).boxed_unsync()
@@ -77,6 +100,51 @@ impl Agent {
     /// An agent of 0.3 that answers every send with a completed task of its own and one artifact with the text that `say` gives.
     pub fn saying(say: impl Fn(&Seen) -> String + Send + Sync + 'static) -> Self {
         Self::answering(move |seen| json!({ "result": completed(seen, &say(seen)) }))
+    }
+
+    /// An agent of 0.3 that answers every send as [`saying`](Self::saying) does, and keeps its tasks: they can be asked for and cancelled.
+    pub fn keeping(task: impl Fn(&Seen) -> Value + Send + Sync + 'static) -> Self {
+        let tasks: Mutex<HashMap<String, Value>> = Mutex::default();
+        Self::answering(move |seen| {
+            let mut tasks = tasks.lock().unwrap();
+            let id = seen.json["params"]["id"].as_str().unwrap_or_default().to_owned();
+            match (seen.method(), tasks.get_mut(&id)) {
+                ("tasks/get" | "GetTask", Some(task)) => json!({ "result": task }),
+                ("tasks/cancel" | "CancelTask", Some(task)) => {
+                    let open = ["submitted", "working", "input-required", "auth-required"];
+                    if !open.contains(&task["status"]["state"].as_str().unwrap_or_default()) {
+                        return json!({ "error": { "code": -32002, "message": "not cancelable" } });
+                    }
+                    task["status"] = json!({ "state": "canceled" });
+                    json!({ "result": task })
+                }
+                _ if seen.is_send() => {
+                    let task = task(seen);
+                    tasks.insert(task["id"].as_str().unwrap_or_default().to_owned(), task.clone());
+                    json!({ "result": task })
+                }
+                _ => json!({ "error": { "code": -32001, "message": "Task not found" } }),
+            }
+        })
+    }
+
+    /// An agent that answers the n-th send with the n-th of these texts as they are, and with the last one from then on; `ID` stands for the
+    /// request's id.
+    pub fn raw(answers: &[&str]) -> Self {
+        let answers: Vec<_> = answers.iter().map(|&answer| answer.to_owned()).collect();
+        Self::scripted(move |seen| {
+            let answer = answers[seen.before.min(answers.len() - 1)].replace("ID", &seen.json["id"].to_string());
+            async move {
+                let mut response = Response::new(body(answer));
+                response.headers_mut().insert("content-type", "application/json".parse().unwrap());
+                Ok(response)
+            }
+        })
+    }
+
+    /// The sends that reached it.
+    pub fn sends(&self) -> Vec<Seen> {
+        self.seen().into_iter().filter(Seen::is_send).collect()
     }
 
     pub fn seen(&self) -> Vec<Seen> {
@@ -119,7 +187,8 @@ impl tower::Service<Request<RequestBody>> for Agent {
             let json = serde_json::from_str(&raw).unwrap_or(Value::Null);
             let seen = {
                 let mut all = this.seen.lock().unwrap();
-                let seen = Seen { headers: head.headers, raw, json, before: all.len() };
+                let sends = all.iter().filter(|seen: &&Seen| seen.is_send()).count();
+                let seen = Seen { headers: head.headers, raw, json, before: all.len(), sends };
                 all.push(seen.clone());
                 seen
             };
@@ -143,6 +212,7 @@ pub fn memory() -> Arc<dyn Store> {
 pub struct Proxy {
     service: Conversation<Agent>,
     pub layer: ConversationLayer,
+    pub store: Arc<dyn Store>,
     pub principal: Option<Principal>,
     pub route: Option<RouteId>,
     pub headers: Vec<(&'static str, String)>,
@@ -158,9 +228,22 @@ impl Proxy {
     }
 
     pub fn over(agent: &Agent, policy: Policy, store: Arc<dyn Store>) -> Self {
-        let layer = ConversationLayer::new(policy, store);
+        let layer = ConversationLayer::new(policy, Arc::clone(&store));
         let service = layer.layer(agent.clone());
-        Self { service, layer, principal: None, route: None, headers: Vec::new() }
+        Self { service, layer, store, principal: None, route: None, headers: Vec::new() }
+    }
+
+    pub fn timed(agent: &Agent, policy: Policy, clock: &Arc<TestClock>) -> Self {
+        let store = memory();
+        let clock: Arc<dyn Clock> = Arc::clone(clock) as _;
+        let layer = ConversationLayer::with_clock(policy, Arc::clone(&store), clock);
+        let service = layer.layer(agent.clone());
+        Self { service, layer, store, principal: None, route: None, headers: Vec::new() }
+    }
+
+    /// The extension, activated by header.
+    pub fn active(&self) -> Self {
+        self.with_header("a2a-extensions", URI)
     }
 
     pub fn as_principal(&self, name: &str) -> Self {
@@ -219,6 +302,60 @@ impl Proxy {
     }
 }
 
+/// A clock that stands still until it is put forward.
+#[derive(Debug)]
+pub struct TestClock(AtomicU64);
+
+impl TestClock {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self(AtomicU64::new(1_800_000_000_000)))
+    }
+
+    pub fn forward(&self, millis: u64) {
+        self.0.fetch_add(millis, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// A policy, changed from the default.
+pub fn policy(change: impl FnOnce(&mut Policy)) -> Policy {
+    let mut policy = Policy::default();
+    change(&mut policy);
+    policy
+}
+
+/// A task of 0.3 in a state, with further members.
+pub fn task_03(id: &str, state: &str, more: Value) -> Value {
+    let mut task = json!({ "kind": "task", "id": id, "contextId": "c", "status": { "state": state } });
+    task.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
+    task
+}
+
+/// An artifact of one text.
+pub fn artifact_03(id: &str, text: &str) -> Value {
+    json!({ "artifactId": id, "parts": [{ "kind": "text", "text": text }] })
+}
+
+/// Whether an answer is the refusal because a turn is in flight: the task of 0.3 or 1.0.
+pub fn is_busy(answer: &Value) -> bool {
+    let task = answer["result"].get("task").unwrap_or(&answer["result"]);
+    task["metadata"][URI]["reason"] == "context_busy"
+}
+
+pub fn state(task: &Value) -> &str {
+    task["status"]["state"].as_str().unwrap_or_else(|| panic!("no state: {task}"))
+}
+
+/// What a task tells under the extension URI.
+pub fn told(task: &Value) -> &Value {
+    &task["metadata"][URI]
+}
+
 pub fn events(raw: &str) -> Vec<Value> {
     let data = raw.split("\n\n").map(|event| {
         let lines = event.lines().filter_map(|line| line.strip_prefix("data:"));
@@ -244,4 +381,25 @@ pub fn send_03(text: &str, ids: Value) -> Value {
 
 pub fn get_03(id: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": "g", "method": "tasks/get", "params": { "id": id } })
+}
+
+pub fn cancel_03(id: &str) -> Value {
+    json!({ "jsonrpc": "2.0", "id": "x", "method": "tasks/cancel", "params": { "id": id } })
+}
+
+/// A message of 1.0; `ids` are further members of the message.
+pub fn message_10(text: &str, ids: Value) -> Value {
+    let mut message = json!({
+        "messageId": uuid::Uuid::new_v4().to_string(), "role": "ROLE_USER", "parts": [{ "text": text }],
+    });
+    message.as_object_mut().unwrap().extend(ids.as_object().cloned().unwrap_or_default());
+    message
+}
+
+pub fn send_10(text: &str, ids: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": { "message": message_10(text, ids) } })
+}
+
+pub fn list_10(params: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": "l", "method": "ListTasks", "params": params })
 }

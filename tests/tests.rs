@@ -2,5 +2,16 @@
 
 #![allow(missing_docs)]
 
+mod chains;
 mod conversations;
+#[cfg(feature = "proxy")]
+mod digest;
+mod digests;
+#[cfg(feature = "proxy")]
+mod house;
+mod in_process;
+mod operations;
+mod record;
+mod replies;
+mod rewrites;
 mod support;

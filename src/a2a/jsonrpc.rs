@@ -141,7 +141,9 @@ mod tests {
     use super::*;
     use crate::json::Doc;
 
-    fn read(text: &str) -> Result<Option<(Verb, Dialect, String)>, (String, i32)> {
+    type Read = Result<Option<(Verb, Dialect, String)>, (String, i32)>;
+
+    fn read(text: &str) -> Read {
         let doc = Doc::scan(text.as_bytes()).unwrap();
         match Call::read(doc.root()) {
             Ok(call) => Ok(call.map(|call| (call.verb, call.dialect, call.id.to_owned()))),

@@ -51,8 +51,8 @@ pub fn window_start(turns: &[Kept], start: u32, limits: &History, room: usize) -
 pub struct Record {
     /// Its text, closing line and line end included.
     pub text: String,
-    /// Its lines alone, for a data part.
-    lines: Vec<String>,
+    /// Its lines alone, for a data part: the turn's number, and what follows it.
+    lines: Vec<(u32, String)>,
     /// Turns shown cut: number, bytes left at the start and at the end of a side.
     pub cut: Vec<(u32, u32, u32)>,
 }
@@ -63,11 +63,10 @@ impl Record {
         let mut record = Self { text: format!("{} {NOTE}\n", opening(fence)), lines: Vec::new(), cut: Vec::new() };
         for turn in turns {
             let (lines, cut) = lines(turn, fence, turn_bytes);
-            for line in &lines {
-                record.text += line;
-                record.text.push('\n');
+            for line in lines {
+                record.text += &format!("{{\"turn\":{},{line}\n", turn.number);
+                record.lines.push((turn.number, line));
             }
-            record.lines.extend(lines);
             record.cut.extend(cut.then_some((turn.number, (turn_bytes / 2) as u32, (turn_bytes / 2) as u32)));
         }
         record.text += &closing(fence);
@@ -79,26 +78,33 @@ impl Record {
     pub fn part(&self, placement: Placement, fence: &str, dialect: Dialect) -> String {
         let part = match placement {
             Placement::Inline | Placement::Part => Part::Text(self.text.clone()),
-            Placement::Data => Part::Data(format!(
-                "{{\"{DATA_MEMBER}\":{{\"fence\":{},\"note\":{},\"turns\":[{}]}}}}",
-                quote(fence),
-                quote(NOTE),
-                self.lines.join(",")
-            )),
+            Placement::Data => Part::Data(self.data(fence)),
         };
         write_part(&part, dialect)
+    }
+
+    /// As structured data. Turn numbers are strings there: agents of 1.0 make every number a float.
+    fn data(&self, fence: &str) -> String {
+        let lines: Vec<_> = self.lines.iter().map(|(turn, line)| format!("{{\"turn\":\"{turn}\",{line}")).collect();
+        format!(
+            "{{\"{DATA_MEMBER}\":{{\"fence\":{},\"note\":{},\"turns\":[{}]}}}}",
+            quote(fence),
+            quote(NOTE),
+            lines.join(",")
+        )
     }
 }
 
 /// Bytes that a turn takes in a record.
 pub fn record_bytes(turn: &Turn, fence: &str, turn_bytes: usize) -> usize {
-    lines(turn, fence, turn_bytes).0.iter().map(|line| line.len() + 1).sum()
+    let number = format!("{{\"turn\":{},\n", turn.number).len();
+    lines(turn, fence, turn_bytes).0.iter().map(|line| number + line.len()).sum()
 }
 
-/// The lines of a turn, and whether a side was cut.
+/// The lines of a turn behind its number, and whether a side was cut.
 fn lines(turn: &Turn, fence: &str, turn_bytes: usize) -> (Vec<String>, bool) {
-    let (user, user_cut) = side(Role::User, turn.number, &turn.user.parts, "\n", turn_bytes);
-    let (mut agent, agent_cut) = side(Role::Agent, turn.number, &turn.reply_parts(), "", turn_bytes);
+    let (user, user_cut) = side(Role::User, &turn.user.parts, "\n", turn_bytes);
+    let (mut agent, agent_cut) = side(Role::Agent, &turn.reply_parts(), "", turn_bytes);
     let receipts: Vec<_> = turn.artifacts.iter().map(|artifact| receipt(&turn.task, artifact)).collect();
     if !receipts.is_empty() {
         agent += &format!(",\"artifacts\":[{}]", receipts.join(","));
@@ -111,13 +117,12 @@ fn lines(turn: &Turn, fence: &str, turn_bytes: usize) -> (Vec<String>, bool) {
     (lines.into(), user_cut || agent_cut)
 }
 
-/// One side of a turn, without its closing brace. The turn's number is a string, as 1.0's structures keep it.
-fn side(role: Role, number: u32, parts: &[Part], between: &str, most: usize) -> (String, bool) {
+/// One side of a turn, without its number and its closing brace.
+fn side(role: Role, parts: &[Part], between: &str, most: usize) -> (String, bool) {
     let texts: Vec<_> = parts.iter().filter_map(Part::text).collect();
     let text = texts.join(between);
     let shown = cut(&text, most);
-    let mut line =
-        format!("{{\"turn\":\"{number}\",\"from\":\"{}\",\"text\":{}", role.spelled(Dialect::V03), quote(&shown));
+    let mut line = format!("\"from\":\"{}\",\"text\":{}", role.spelled(Dialect::V03), quote(&shown));
     let mut data: Vec<Cow<'_, str>> = Vec::new();
     let mut files: Vec<Cow<'_, str>> = Vec::new();
     for part in parts {
@@ -250,6 +255,7 @@ mod tests {
             user: Spoken { id: "m".into(), parts },
             named: (false, true),
             joined: vec![],
+            history_policy: crate::conversation::policy::HistoryPolicy::ClientSupplied,
             shown: Shown::default(),
             accepted: Digest([0; 32]),
             reply: Reply { source: Source::Artifacts, from: vec![0], id: String::new(), parts: vec![], question: None },
@@ -271,7 +277,7 @@ mod tests {
         assert_eq!(lines.len(), 1 + 4 + 1 + 1, "{record:?}");
         for (at, line) in lines[1..5].iter().enumerate() {
             let line: serde_json::Value = serde_json::from_str(line).unwrap();
-            assert_eq!(line["turn"], (at / 2 + 1).to_string());
+            assert_eq!(line["turn"], at / 2 + 1);
             assert_eq!(line["from"], if at % 2 == 0 { "user" } else { "agent" });
         }
         assert_eq!(record.text.matches(FENCE).count(), 2);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::digest::{self, Digest};
+use super::policy::HistoryPolicy;
 use super::question::{Expected, Reason};
 use crate::a2a::{Part, State, text_of};
 
@@ -125,6 +126,8 @@ pub struct Turn {
     pub joined: Vec<Part>,
     /// The digest of the client's message.
     pub user_digest: Digest,
+    /// How the agent learned the history with it.
+    pub history_policy: HistoryPolicy,
     /// What the agent was shown with it.
     pub shown: Shown,
     /// The digest of the message on top of what was shown.

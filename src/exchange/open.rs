@@ -112,12 +112,12 @@ fn attempt(plan: &Plan<'_>) -> u32 {
     plan.task.map_or(1, |task| task.attempts.len() as u32 + 1)
 }
 
-/// The agent's own ids of a task that it left open itself.
+/// The agent's own ids of a task that it left open itself; `None` too where they have come to mean another: then it is begun anew.
 fn continued(plan: &Plan<'_>) -> Option<(String, String)> {
     let task = plan.task.filter(|task| task.state == State::InputRequired && task.opened_by == OpenedBy::Agent)?;
     let context = task.attempts.last().and_then(|attempt| attempt.upstream_context.as_deref());
     let context = context.or(plan.context_id).unwrap_or_default();
-    Some((task.newest_upstream(), context.to_owned()))
+    Some((task.newest_upstream()?, context.to_owned()))
 }
 
 /// The client's parts as they are kept: the answer to a request for a credential as a receipt.
@@ -273,8 +273,9 @@ fn references<'a>(send: &Send<'_, '_>, plan: &Plan<'a>) -> Option<Vec<&'a str>> 
         return Some(Vec::new());
     }
     let find = |id: &str| plan.references.iter().find(|(client, _)| client == id).map(|(_, upstream)| &**upstream);
-    let named = plan.follows.map(str::to_owned).into_iter().chain(send.references.iter().cloned());
-    Some(named.filter_map(|id| find(&id)).collect())
+    let named = send.references.iter().filter(|id| plan.follows != Some(id.as_str()));
+    let all = plan.follows.into_iter().chain(named.map(String::as_str));
+    Some(all.filter_map(find).collect())
 }
 
 /// Where the record was put: the part's place, and the record's bytes in it.

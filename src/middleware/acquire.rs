@@ -6,10 +6,9 @@ use std::time::Duration;
 use super::body::ReplyBody;
 use super::core::{millis, mint, mint_fence, timestamp};
 use super::guard::Guard;
-use super::respond;
-use super::send::{Exchange, Reply, Running, store_refusal, unbound, wrapped};
+use super::send::{Exchange, Reply, Running, own_result, store_refusal, unbound};
 use super::settle::{end, fail};
-use crate::a2a::{Payload, State, jsonrpc, message};
+use crate::a2a::{EXTENSION_URI, Payload, State, message};
 use crate::context::Context;
 use crate::conversation::digest;
 use crate::conversation::policy::UnknownIds;
@@ -23,6 +22,9 @@ use crate::turn::{Told, View, continuation, task_of_message};
 
 /// A repeat of the newest turn's message is answered from the record for so long.
 const REPLAY_MS: u64 = 60_000;
+
+/// Why a turn ends whose task cannot be asked for any more.
+pub(super) const SUPERSEDED: &str = "the agent has given the task's id to another";
 
 /// Between two looks at one turn.
 const LOOK_MS: u64 = 1000;
@@ -147,17 +149,19 @@ impl Exchange {
     }
 
     fn replayed(&self, send: &Send<'_, '_>, turn: &Recorded, found: &Found) -> http::Response<ReplyBody> {
-        let dialect = send.call.dialect;
+        let shape = self.shape(send.call.dialect);
+        let dialect = shape.dialect;
         tracing::info!(turn = turn.number, "answered a repeated message from the record");
         if turn.task.is_empty() || turn.reply.source == Source::Message && found.context.task(&turn.task).is_none() {
             let ids = ("", &*found.key.context_id);
-            let noun = message(dialect, crate::a2a::Role::Agent, &turn.reply.id, &turn.reply.parts, ids, None);
-            let result = wrapped("message", &noun, dialect);
-            return respond::own(&jsonrpc::result(send.call.id, &result), send.call.verb.streams(), 200);
+            let own = (turn.is_question() || self.active).then(|| continuation(turn, &found.context.turns, turn.state));
+            let own = own.map(|own| format!("{{\"{EXTENSION_URI}\":{own}}}"));
+            let parts = &turn.reply.parts;
+            let noun = message(dialect, crate::a2a::Role::Agent, &turn.reply.id, parts, ids, own.as_deref());
+            return own_result(send, "message", &noun, shape);
         }
         let task = self.recorded_task(found, turn, dialect, send.history_length, true);
-        let result = wrapped("task", &task, dialect);
-        respond::own(&jsonrpc::result(send.call.id, &result), send.call.verb.streams(), 200)
+        own_result(send, "task", &task, shape)
     }
 
     /// A client task as the record has it, with `turn` as its newest.
@@ -184,8 +188,7 @@ impl Exchange {
             artifacts,
         };
         let state = task.map_or(turn.state, |task| task.state);
-        let told_continuation = (turn.is_question() || self.active)
-            .then(|| continuation(turn, &context.turns, crate::conversation::policy::HistoryPolicy::ClientSupplied));
+        let told_continuation = (turn.is_question() || self.active).then(|| continuation(turn, &context.turns, state));
         let told =
             Told { state, turn: Some(turn), continuation: told_continuation.as_deref(), inline: false, failure: None };
         task_of_message(&view, turn, dialect, &told, &timestamp(turn.settled_at))
@@ -261,10 +264,14 @@ impl Exchange {
             self.set_apart(guard, context, pending, "set apart: the client went on without the authorisation").await;
             return Ok(Taken::Freed);
         }
+        if in_flight.superseded {
+            self.set_apart(guard, context, pending, SUPERSEDED).await;
+            return Ok(Taken::Freed);
+        }
         Ok(if self.look(guard, context, pending).await { Taken::Freed } else { Taken::StillRuns })
     }
 
-    async fn set_apart(&self, guard: Guard, context: Arc<Context>, pending: Pending, why: &str) {
+    pub(super) async fn set_apart(&self, guard: Guard, context: Arc<Context>, pending: Pending, why: &str) {
         let mut running = self.resumed(guard, context, pending);
         fail(&self.core, &mut running, why).await;
     }

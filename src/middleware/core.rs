@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
+use crate::a2a::{Dialect, Shape};
 use crate::conversation::policy::Policy;
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
 use crate::json::{Edits, Value, hex};
@@ -58,6 +59,8 @@ pub(super) struct Core {
     /// Calls to the agent that can be dropped at the client's wish.
     cancels: Mutex<HashMap<ContextKey, Arc<Notify>>>,
     refused: Mutex<VecDeque<Refused>>,
+    /// How the agent of a route was last seen to answer a send of a dialect.
+    shapes: Mutex<HashMap<(RouteId, Dialect), Shape>>,
     unclaimed: Mutex<VecDeque<(RouteId, String)>>,
 }
 
@@ -71,6 +74,7 @@ impl Core {
             card: None,
             cancels: Mutex::default(),
             refused: Mutex::default(),
+            shapes: Mutex::default(),
             unclaimed: Mutex::default(),
         }
     }
@@ -96,6 +100,19 @@ impl Core {
         if let Some(wish) = self.cancels.lock().unwrap_or_else(PoisonError::into_inner).get(key) {
             wish.notify_one();
         }
+    }
+
+    /// Notes how the agent answers.
+    pub(super) fn saw(&self, route: &RouteId, dialect: Dialect, shape: Shape) {
+        let mut shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        shapes.insert((route.clone(), dialect), shape);
+    }
+
+    /// The shape in which the client of this agent reads an answer: the agent's own; until one was seen, the dialect's.
+    pub(super) fn shape(&self, route: &RouteId, dialect: Dialect) -> Shape {
+        let shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = shapes.get(&(route.clone(), dialect)).copied();
+        seen.unwrap_or(Shape { wrapped: dialect == Dialect::V10, dialect })
     }
 
     pub(super) fn remember_refused(&self, refused: Refused) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::acquire::is_not_found;
+use super::acquire::{SUPERSEDED, is_not_found};
 use super::agent::Answer;
 use super::core::{millis, mint_fence};
 use super::guard::Guard;
@@ -15,7 +15,7 @@ use super::settle::{self, end};
 use crate::a2a::jsonrpc::{self, Call, Verb};
 use crate::a2a::{Part, Payload, State};
 use crate::context::{Settlement, TaskChange};
-use crate::conversation::policy::{HistoryPolicy, Mode, UnknownIds};
+use crate::conversation::policy::{Mode, UnknownIds};
 use crate::conversation::transcript::Turn;
 use crate::exchange::Refusal;
 use crate::json::{Edits, Value};
@@ -62,9 +62,11 @@ impl Exchange {
         }
         if let Some(refused) = self.core.refused(&self.route, &self.principal, &id) {
             return match call.verb {
-                Verb::Get => {
-                    Ok(respond::own(&jsonrpc::result(call.id, &refused_task(&refused, call.dialect)), false, 200))
-                }
+                Verb::Get => Ok(respond::own(
+                    &jsonrpc::result(call.id, &refused_task(&refused, self.shape(call.dialect).dialect)),
+                    false,
+                    200,
+                )),
                 Verb::Cancel => Err(Refusal::not_cancelable(State::Failed)),
                 _ => Err(Refusal::unsupported("subscribing to a task that has ended")),
             };
@@ -101,8 +103,11 @@ impl Exchange {
                 let (in_flight, pending) = (in_flight.clone(), pending.clone());
                 self.get_unsettled(call, subject, &in_flight, pending).await
             }
-            Some((_, pending)) => {
-                let pending = pending.clone();
+            Some((in_flight, pending)) => {
+                let mut pending = pending.clone();
+                if in_flight.superseded {
+                    pending.bound = None;
+                }
                 self.get_running(call, subject, &pending).await
             }
             None => self.get_settled(call, &subject).await,
@@ -121,6 +126,10 @@ impl Exchange {
             return self.get_running(call, subject, &pending).await;
         };
         let context = Arc::clone(&subject.found.context);
+        if in_flight.superseded {
+            self.set_apart(guard, context, pending, SUPERSEDED).await;
+            return self.as_recorded(call, &subject.id).await;
+        }
         let mut running = self.resumed(guard, context, pending);
         running.originals =
             originals(&subject.found, running.turn.opening.user.parts.clone(), &running.turn.opening.user.id);
@@ -232,19 +241,18 @@ impl Exchange {
 
     /// The task while its agent's id is not known yet, from the record.
     fn working(&self, call: &Call<'_, '_>, subject: &Subject, pending: &Pending) -> Outcome {
+        let dialect = self.shape(call.dialect).dialect;
         let user = (crate::a2a::Role::User, pending.opening.user.id.clone(), pending.opening.user.parts.clone());
         let chain = self.chain(&subject.found.context, &pending.opening, pending.bound.as_ref());
         let mut said = chain.messages();
         said.push(user);
         let ids = (&*subject.id, &*subject.found.key.context_id);
-        let history: Vec<_> = said
-            .iter()
-            .map(|(role, id, parts)| crate::a2a::message(call.dialect, *role, id, parts, ids, None))
-            .collect();
+        let history: Vec<_> =
+            said.iter().map(|(role, id, parts)| crate::a2a::message(dialect, *role, id, parts, ids, None)).collect();
         let first = history_length(call).map_or(0, |most| history.len().saturating_sub(most as usize));
         let members = [format!("\"history\":[{}]", history[first..].join(","))];
         let timestamp = super::core::timestamp(pending.opening.started_at);
-        let task = crate::a2a::task(call.dialect, ids, State::Working, None, &timestamp, &members);
+        let task = crate::a2a::task(dialect, ids, State::Working, None, &timestamp, &members);
         Ok(respond::own(&jsonrpc::result(call.id, &task), false, 200))
     }
 
@@ -252,10 +260,8 @@ impl Exchange {
         let Some(task) = subject.found.context.task(&subject.id).cloned() else {
             return Err(Refusal::task_not_found());
         };
-        if task.superseded {
-            return self.recorded(call, subject, &task);
-        }
-        let Ok(answer) = self.forward(call, &task.newest_upstream()).await else {
+        let Some(upstream) = task.newest_upstream() else { return self.recorded(call, subject, &task) };
+        let Ok(answer) = self.forward(call, &upstream).await else {
             return self.recorded(call, subject, &task);
         };
         let body = answer.body.clone();
@@ -291,7 +297,7 @@ impl Exchange {
         let failure = failed.as_ref().map(|turn| (turn.reply.id.clone(), turn.reply_text()));
         let told_of =
             question.or(newest.as_ref()).filter(|turn| turn.is_question() && question.is_some() || self.active);
-        let under_uri = told_of.map(|turn| continuation(turn, &context.turns, HistoryPolicy::ClientSupplied));
+        let under_uri = told_of.map(|turn| continuation(turn, &context.turns, task.state));
         let told = Told {
             state: task.state,
             turn: question,
@@ -300,7 +306,7 @@ impl Exchange {
             failure: failure.as_ref().map(|(id, why)| (&**id, &**why)),
         };
         let upstream = task.newest_upstream();
-        let chain = context.chain(task, task.attempts.len() as u32, Some(&upstream));
+        let chain = context.chain(task, task.attempts.len() as u32, upstream.as_deref());
         let originals = originals(&subject.found, Vec::new(), "");
         let view = self.view(subject, &chain, &originals, history_length(call));
         // A genuine state of the agent's own stands as it is.
@@ -336,7 +342,8 @@ impl Exchange {
             .filter(|_| task.state != State::InputRequired)
             .or_else(|| context.newest_turn_of(task));
         let Some(turn) = newest else { return Err(Refusal::task_not_found()) };
-        let task = self.recorded_task(&subject.found, &turn, call.dialect, history_length(call), true);
+        let dialect = self.shape(call.dialect).dialect;
+        let task = self.recorded_task(&subject.found, &turn, dialect, history_length(call), true);
         Ok(respond::own(&jsonrpc::result(call.id, &task), false, 200))
     }
 
@@ -371,8 +378,8 @@ impl Exchange {
         if task.state.is_terminal() {
             return Err(Refusal::not_cancelable(task.state));
         }
-        if !task.is_open_by_proxy() {
-            let answer = self.forward(call, &task.newest_upstream()).await?;
+        if let Some(upstream) = task.newest_upstream().filter(|_| !task.is_open_by_proxy()) {
+            let answer = self.forward(call, &upstream).await?;
             if !says_canceled(&answer.body) {
                 return Ok(respond::untouched(answer.head, answer.body, answer.decoded));
             }

@@ -107,7 +107,7 @@ impl Exchange {
         }
         let mut references = self.references(send, &context).await?;
         let followed = named.as_ref().filter(|task| task.state.is_terminal());
-        references.extend(followed.map(|task| (task.id.to_string(), task.newest_upstream())));
+        references.extend(followed.and_then(|task| Some((task.id.to_string(), task.newest_upstream()?))));
         let secret = self.core.store.secret();
         let plan = Plan {
             context: &context,
@@ -193,7 +193,7 @@ impl Exchange {
                 Some(task) => Some(task.clone()),
                 None => self.find(id).await?.and_then(|found| found.context.task(id).cloned()),
             };
-            found.extend(task.map(|task| (id.clone(), task.newest_upstream())));
+            found.extend(task.and_then(|task| Some((id.clone(), task.newest_upstream()?))));
         }
         Ok(found)
     }
@@ -236,10 +236,9 @@ impl Exchange {
             .task(&id)
             .and_then(|task| found.context.failed_turn_of(task))
             .ok_or_else(Refusal::task_not_found)?;
-        let dialect = send.call.dialect;
-        let task = self.recorded_task(&found, &turn, dialect, send.history_length, true);
-        let result = wrapped("task", &task, dialect);
-        Ok(respond::own(&jsonrpc::result(send.call.id, &result), send.call.verb.streams(), 200))
+        let shape = self.shape(send.call.dialect);
+        let task = self.recorded_task(&found, &turn, shape.dialect, send.history_length, true);
+        Ok(own_result(send, "task", &task, shape))
     }
 
     /// The turn came to nothing: it is kept apart, and the client told.
@@ -269,6 +268,7 @@ impl Exchange {
             fail(&self.core, running, "no task and no message").await;
             return Err(Refusal::malformed("its result is neither a task nor a message"));
         };
+        self.core.saw(&self.route, send.call.dialect, shape);
         let ended = self.heard(running, &payload, shape).await.map_err(|error| store_refusal(&error))?;
         let mut edits = Edits::new();
         spliced_id(&mut edits, doc.root(), send.call.id);
@@ -336,10 +336,15 @@ impl Exchange {
             in_flight: task.map(str::to_owned),
             at: self.core.now(),
         };
-        let dialect = send.call.dialect;
-        let task = wrapped("task", &refused_task(&refused, dialect), dialect);
+        let shape = self.shape(send.call.dialect);
+        let task = refused_task(&refused, shape.dialect);
         self.core.remember_refused(refused);
-        Ok(respond::own(&jsonrpc::result(send.call.id, &task), send.call.verb.streams(), 200))
+        Ok(own_result(send, "task", &task, shape))
+    }
+
+    /// The shape of what is made here in answer to a request of this dialect.
+    pub(super) fn shape(&self, dialect: Dialect) -> Shape {
+        self.core.shape(&self.route, dialect)
     }
 
     pub(super) fn debug(&self, response: &mut Response<ReplyBody>, running: &Running, ended: Option<&Ended>) {
@@ -489,6 +494,12 @@ fn passed_on(answer: Answer, doc: Option<&Doc<'_>>, send: &Send<'_, '_>) -> Resp
 
 fn as_stream_where_called_so(send: &Send<'_, '_>, response: Response<ReplyBody>) -> Response<ReplyBody> {
     if send.call.verb.streams() && response.status().is_success() { respond::as_stream(response) } else { response }
+}
+
+/// A noun made here, as the answer to a send.
+pub(super) fn own_result(send: &Send<'_, '_>, name: &str, noun: &str, shape: Shape) -> Response<ReplyBody> {
+    let result = if shape.wrapped { format!("{{\"{name}\":{noun}}}") } else { noun.to_owned() };
+    respond::own(&jsonrpc::result(send.call.id, &result), send.call.verb.streams(), 200)
 }
 
 /// A result's noun in 1.0's wrapper, bare in 0.3.

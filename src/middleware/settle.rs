@@ -55,7 +55,7 @@ pub(super) async fn end(core: &Core, running: &mut Running) -> Ended {
     log(&turn, running.injected);
     let opening = &running.turn.opening;
     let tells = turn.is_question() || opening.active;
-    let continuation = tells.then(|| continuation(&turn, &running.context.turns, opening.history_policy));
+    let continuation = tells.then(|| continuation(&turn, &running.context.turns, turn.state));
     let inline = opening.inline && turn.is_question();
     Ended { state: turn.state, turn: success.then_some(turn), continuation, inline, failure: None }
 }

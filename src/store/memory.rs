@@ -8,6 +8,7 @@ mod index;
 mod ledger;
 mod list;
 mod outbox;
+mod room;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dashmap::{DashMap, Entry};
+use dashmap::DashMap;
 
 use self::index::TaskIndex;
 use self::ledger::Ledger;
@@ -28,9 +29,6 @@ use super::{Answer, Begin, Begun, Bind, Delivery, Found, Lease, ListQuery, Liste
 use crate::context::{Context, Settlement};
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
 use crate::turn::Bound;
-
-/// Contexts that go, because nobody used them for long, with every one that comes.
-const SWEPT_AT_ONCE: usize = 8;
 
 /// How much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,54 +92,6 @@ impl Memory {
 
     fn ttl(&self) -> u64 {
         u64::try_from(self.limits.ttl.as_millis()).unwrap_or(u64::MAX)
-    }
-
-    /// Does something in the context under this key, where there is one.
-    fn within<T>(&self, key: &ContextKey, act: impl FnOnce(&Arc<Slot>, &mut State) -> T) -> Option<T> {
-        let slot = self.contexts.get(key)?.value().clone();
-        let mut state = slot.lock();
-        self.is_there(&slot, &mut state, key).then(|| act(&slot, &mut state))
-    }
-
-    /// Whether the slot, now that it is locked, still is the context under this key. One that nobody used for too long goes here.
-    fn is_there(&self, slot: &Arc<Slot>, state: &mut State, key: &ContextKey) -> bool {
-        if state.live.is_none() && state.used.saturating_add(self.ttl()) <= self.clock.load(Ordering::Relaxed) {
-            self.discard(slot, state);
-        }
-        state.seat.is_some() && state.context_id == key.context_id
-    }
-
-    /// Forgets a context, wherever it is mentioned.
-    fn discard(&self, slot: &Arc<Slot>, state: &mut State) {
-        lock(&self.ledger).leave(state);
-        self.contexts.remove_if(&slot.key(state), |_, found| Arc::ptr_eq(found, slot));
-        if let Entry::Occupied(mut owned) = self.owners.entry(slot.owner.clone()) {
-            owned.get_mut().remove(&slot.serial);
-            if owned.get().is_empty() {
-                owned.remove();
-            }
-        }
-        let left = state.live.take().map(|live| live.ids).unwrap_or_default();
-        let context = std::mem::take(&mut state.context);
-        for id in context.tasks.iter().flat_map(slot::ids).chain(left.iter().map(|id| &**id)) {
-            self.tasks.keep(slot, id, false, false);
-        }
-    }
-
-    /// Brings contexts and bytes down to the limits, and lets a few go that nobody used for long. `newest` stays.
-    fn make_room(&self, newest: Option<u64>) {
-        let mut sweep = SWEPT_AT_ONCE;
-        loop {
-            let clock = self.clock.load(Ordering::Relaxed);
-            let due = clock.saturating_sub(self.ttl());
-            let next = lock(&self.ledger).next_to_go(&self.limits, newest, (due, clock), sweep > 0);
-            let Some((seat, slot)) = next else { return };
-            sweep = sweep.saturating_sub(1);
-            let mut state = slot.lock();
-            if state.seat == Some(seat) {
-                self.discard(&slot, &mut state);
-            }
-        }
     }
 
     fn found(slot: &Slot, state: &State) -> Found {

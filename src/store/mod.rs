@@ -88,6 +88,8 @@ pub struct InFlight {
     pub until: u64,
     /// What is known of the turn; nothing before its message was sent.
     pub pending: Option<Pending>,
+    /// Whether the agent's id of the turn has come to mean another task: then the agent is not to be asked for it.
+    pub superseded: bool,
 }
 
 /// What is known of a turn that has not settled.

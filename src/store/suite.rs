@@ -6,6 +6,7 @@ mod lease;
 mod listing;
 mod model;
 mod outbox;
+mod random;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -58,7 +59,7 @@ pub(super) async fn concurrency(make: impl Fn() -> Arc<dyn Store>) {
 
 /// Random verbs against a plain model. `cases` of them.
 pub(super) fn against_the_model(make: impl Fn() -> Arc<dyn Store>, cases: u32) {
-    model::agrees(make, cases);
+    random::agrees(make, cases);
 }
 
 pub(super) fn key(principal: &str, context: &str) -> ContextKey {
@@ -144,6 +145,7 @@ pub(super) fn turn(context: &Context, bound: &Bound, attempt: u32, state: State,
         named: (false, false),
         joined: Vec::new(),
         user_digest: Digest([0; 32]),
+        history_policy: HistoryPolicy::ClientSupplied,
         shown: Shown::default(),
         accepted: Digest([0; 32]),
         reply: Reply { source: Source::Message, from: vec![], id: reply.id, parts: reply.parts, question: None },

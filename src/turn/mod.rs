@@ -6,6 +6,7 @@
 
 mod marker;
 mod show;
+mod signal;
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::a2a::{Dialect, Message, Part, Payload, Role, Shape, State, text_of};
 use crate::context::{Settlement, TaskChange};
 use crate::conversation::digest::Digest;
 use crate::conversation::policy::{HistoryPolicy, Policy, QuestionText};
-use crate::conversation::question::{self, Decision};
+use crate::conversation::question::{self, Decision, Reason};
 use crate::conversation::record;
 use crate::conversation::reply::{self, Heard, Hearing, Rebuilt};
 use crate::conversation::transcript::{self, Artifact, Decided, Shown, Source, Spoken};
@@ -96,6 +97,8 @@ pub struct Turn {
     dialect: Dialect,
     /// Messages that came with a status that ends nothing: progress chatter, never the reply.
     chatter: Vec<String>,
+    /// What it says in metadata about whether it waits, as JSON.
+    signal: Option<String>,
 }
 
 impl Turn {
@@ -112,12 +115,15 @@ impl Turn {
             state: None,
             dialect,
             chatter: Vec::new(),
+            signal: None,
         }
     }
 
     /// Takes in what the agent says.
     pub fn hear(&mut self, payload: &Payload<'_, '_>, shape: Shape) {
         self.dialect = shape.dialect;
+        let signal = signal::in_metadata(payload, &self.policy.rewrite.question.metadata);
+        self.signal = signal.or(self.signal.take());
         match payload {
             Payload::Task(task) => {
                 self.hearing.artifacts(&task.artifacts(), &self.policy.reply);
@@ -258,6 +264,7 @@ impl Turn {
             named: opening.named,
             joined: opening.joined.clone(),
             user_digest: opening.user_digest,
+            history_policy: opening.history_policy,
             shown: opening.shown.clone(),
             accepted: opening.accepted,
             reply: reply::record(rebuilt),
@@ -274,7 +281,8 @@ impl Turn {
         let parts = turn.reply_parts();
         let text = text_of(&parts);
         let data = parts.iter().find_map(|part| if let Part::Data(json) = part { Some(&**json) } else { None });
-        let asked = question::Reply { text: &text, data: data.filter(|_| text.is_empty()), metadata: None };
+        let metadata = self.signal.as_deref();
+        let asked = question::Reply { text: &text, data: data.filter(|_| text.is_empty()), metadata };
         let decision = question::decide(&asked, &self.opening.user_text, &self.policy.rewrite.question, self.rewrites);
         turn.decided =
             Some(Decided { rewritten: decision.waiting, reason: decision.reason, expected: decision.expected });
@@ -318,13 +326,24 @@ impl Turn {
         });
         Settlement {
             record_bytes: record::record_bytes(&turn, &self.fence, self.policy.history.turn_bytes),
-            rewrites: if turn.is_question() { self.rewrites + 1 } else { 0 },
+            rewrites: self.rewrites_after(&turn),
             window_start: self.opening.window_start,
             answered: self.opening.task.clone(),
             success,
             turn: Some(turn),
             task,
             now,
+        }
+    }
+}
+
+impl Turn {
+    /// Rewrites in a row after `turn`. One that was not rewritten for their number alone does not end the row: two agents would begin anew.
+    fn rewrites_after(&self, turn: &transcript::Turn) -> u32 {
+        match turn.decided {
+            Some(decided) if decided.rewritten => self.rewrites + 1,
+            Some(decided) if decided.reason == Reason::Cap => self.rewrites,
+            _ => 0,
         }
     }
 }

@@ -397,15 +397,16 @@ fn write_artifact(artifact: &Artifact, dialect: Dialect) -> String {
 }
 
 /// What stands under the extension URI in a settled turn's reply: the continuation where the agent asks, the digest in any case. `turns`
-/// are those of its context.
-pub fn continuation(turn: &Turn, turns: &[Kept], policy: HistoryPolicy) -> String {
+/// are those of its context, `state` is what its task reads by now: an open question may have been cancelled or left behind.
+pub fn continuation(turn: &Turn, turns: &[Kept], state: State) -> String {
     let history: Vec<_> = turn.shown.entries(turns).iter().map(|entry| quote(entry)).collect();
-    let policy = match policy {
+    let policy = match turn.history_policy {
         HistoryPolicy::None => "none",
         HistoryPolicy::ClientSupplied => "client_supplied",
     };
     let scope = if turn.task.is_empty() { "new_task_in_context" } else { "same_task" };
-    let question = match turn.decided.filter(|decided| decided.rewritten) {
+    let waits = turn.task.is_empty() || state == State::InputRequired;
+    let question = match turn.decided.filter(|decided| decided.rewritten && waits) {
         Some(decided) => format!("\"expected_input\":\"{}\",\"resume_scope\":\"{scope}\",", decided.expected.as_str()),
         None => String::new(),
     };
@@ -419,15 +420,18 @@ pub fn continuation(turn: &Turn, turns: &[Kept], policy: HistoryPolicy) -> Strin
 
 /// A task as the record has it: what is answered where the agent has forgotten it, or never had it (a bare message that answered an open task).
 pub fn task_of_message(view: &View<'_>, turn: &Turn, dialect: Dialect, told: &Told<'_>, timestamp: &str) -> String {
-    let mut artifacts: Vec<_> =
-        view.chain.artifacts().into_iter().map(|artifact| write_artifact(artifact, dialect)).collect();
+    // Of a task that the agent continued every turn has all that there was of it.
+    let newer = |old: &&Artifact| turn.artifacts.iter().any(|artifact| artifact.id == old.id);
+    let standing = view.chain.artifacts().into_iter().filter(|artifact| !newer(artifact));
+    let mut artifacts: Vec<_> = standing.map(|artifact| write_artifact(artifact, dialect)).collect();
     artifacts.extend(turn.artifacts.iter().map(|artifact| write_artifact(artifact, dialect)));
     let ids = (view.task_id, view.context_id);
     let mut said = view.chain.messages();
     said.extend(crate::task::said(turn));
     let history: Vec<_> = said.iter().map(|(role, id, parts)| message(dialect, *role, id, parts, ids, None)).collect();
     let first = view.history_length.map_or(0, |most| history.len().saturating_sub(most as usize));
-    let status_message = match (turn.is_question(), told.failure) {
+    let asks = turn.is_question() && told.state == State::InputRequired;
+    let status_message = match (asks, told.failure) {
         (true, _) => Some(view.question(turn, dialect, told)),
         (false, Some((id, why))) => Some(message(dialect, Role::Agent, id, &[Part::Text(why.to_owned())], ids, None)),
         (false, None) if matches!(turn.reply.source, Source::Status | Source::Message) => {

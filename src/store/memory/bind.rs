@@ -66,6 +66,7 @@ impl Memory {
                 bound.upstream_context = bind.upstream_context;
             }
             let bound = bound.clone();
+            self.enter(slot, live, &bound.task_id, &bound.upstream_task);
             live.show(&bound);
             return Ok(Tied { lease, bound, slot: slot.clone(), before: Vec::new() });
         }
@@ -105,7 +106,8 @@ impl Memory {
             return (task.unwrap_or_default(), Vec::new());
         }
         let chain = task.as_ref().and_then(|task| state.context.task(task));
-        if chain.is_some_and(|chain| slot::was_upstream(chain, id)) {
+        // Of a superseded chain the id has meant another task meanwhile: it is no less taken over for having been this one's before.
+        if chain.is_some_and(|chain| !chain.superseded && slot::was_upstream(chain, id)) {
             return (task.unwrap_or_default(), Vec::new());
         }
         let before = self.tasks.take_agent(slot, id);

@@ -97,7 +97,7 @@ impl Slot {
 
 impl State {
     pub(super) fn in_flight(&self) -> Option<InFlight> {
-        self.live.as_ref().map(|live| live.lease.clone())
+        self.live.as_ref().map(|live| live.seen())
     }
 
     /// Whether the client knows a task under this id here.
@@ -114,6 +114,11 @@ impl State {
 }
 
 impl Live {
+    /// The turn, as others see it.
+    pub(super) fn seen(&self) -> InFlight {
+        InFlight { superseded: self.superseded.is_some(), ..self.lease.clone() }
+    }
+
     /// A turn that takes the place of `before`, whose ids stay known until this one ends.
     pub(super) fn new(begin: &Begin, token: u64, provisional: bool, before: Option<Box<Self>>) -> Self {
         let (pending, superseded, ids) = before.map_or_else(Default::default, |mut before| {
@@ -127,6 +132,7 @@ impl Live {
                 token,
                 until: begin.until,
                 pending: pending.map(|pending| Pending { idle: false, ..pending }),
+                superseded: false,
             },
             bound: None,
             provisional,
@@ -173,7 +179,7 @@ impl Live {
 
     /// Leaves the turn that was taken over to whoever takes it next.
     pub(super) fn leave(&mut self, token: u64) {
-        self.lease = InFlight { token, until: 0, pending: self.lease.pending.take() };
+        self.lease = InFlight { token, until: 0, pending: self.lease.pending.take(), superseded: false };
         if let Some(pending) = &mut self.lease.pending {
             pending.idle = true;
         }

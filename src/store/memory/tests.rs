@@ -3,7 +3,7 @@
 use super::*;
 use crate::a2a::State as TaskState;
 use crate::store::Begun;
-use crate::store::suite::{self, *};
+use crate::store::suite::*;
 
 const NO_LIMITS: MemoryLimits =
     MemoryLimits { contexts: usize::MAX, bytes: usize::MAX, context_bytes: usize::MAX, ttl: Duration::MAX };
@@ -18,24 +18,24 @@ fn any_store() -> Arc<dyn Store> {
 
 #[tokio::test]
 async fn behaves_as_a_store() {
-    suite::table(any_store).await;
+    table(any_store).await;
     assert_eq!(any_store().secret(), [7; 32]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_at_once_keep_the_order() {
-    suite::concurrency(any_store).await;
+    concurrency(any_store).await;
 }
 
 #[test]
 fn agrees_with_the_model() {
-    suite::against_the_model(any_store, 256);
+    against_the_model(any_store, 256);
 }
 
 #[test]
 #[ignore = "the long run of agrees_with_the_model"]
 fn agrees_with_the_model_for_long() {
-    suite::against_the_model(any_store, 50_000);
+    against_the_model(any_store, 50_000);
 }
 
 mod rss;

@@ -44,7 +44,7 @@ impl Memory {
 
     fn grant(&self, slot: &Arc<Slot>, state: &mut State, begin: &Begin) -> Begun {
         if let Some(live) = state.live.as_ref().filter(|live| !live.may_begin(begin)) {
-            return Begun::Busy(live.lease.clone());
+            return Begun::Busy(live.seen());
         }
         let new = state.seat.is_none();
         if new {
@@ -153,7 +153,7 @@ impl Memory {
         }
         loose.extend(self.trim(context));
         if let Some(task) = changed.and_then(|id| state.context.task(&id)) {
-            self.enter(slot, live, &task.id, &task.newest_upstream());
+            self.enter(slot, live, &task.id, &task.newest_upstream().unwrap_or_default());
         }
         for id in loose {
             self.tidy(slot, &state.context, &id);

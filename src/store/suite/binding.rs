@@ -79,6 +79,22 @@ behaviours! {
         let answer = Bind { task: Some("u1".into()), ..bind("u1", "c") };
         assert_eq!(converse(store, &key, answer, State::Completed, 2).await.task_id, "u1");
         assert!(!superseded(store, "ada", "u1").await);
+        // Nor does it take the id back from a task that it has come to mean.
+        converse(store, &key, bind("u2", "c"), State::InputRequired, 3).await;
+        let newer = converse(store, &super::key("bob", "d"), bind("u2", "d"), State::Completed, 4).await.task_id;
+        let answer = Bind { task: Some("u2".into()), ..bind("u2", "c") };
+        converse(store, &key, answer, State::Completed, 5).await;
+        assert!(superseded(store, "ada", "u2").await && !superseded(store, "bob", &newer).await);
+    }
+
+    async fn an_id_that_comes_back_to_its_chain_is_taken_from_the_other(store) {
+        let key = key("ada", "c");
+        converse(store, &key, bind("u1", "c"), State::InputRequired, 1).await;
+        let bob = super::key("bob", "d");
+        assert_eq!(converse(store, &bob, bind("u1", "d"), State::Completed, 2).await.task_id, "minted-task");
+        let answer = Bind { task: Some("u1".into()), ..bind("u1", "c") };
+        assert_eq!(converse(store, &key, answer, State::Completed, 3).await.task_id, "u1");
+        assert!(superseded(store, "bob", "minted-task").await);
     }
 
     async fn a_bind_told_twice_is_one(store) {

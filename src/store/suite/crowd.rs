@@ -1,5 +1,6 @@
 //! Many at once.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -106,6 +107,10 @@ pub(super) async fn random_verbs_keep_the_order(store: Arc<dyn Store>) {
     let settled: usize = seen.iter().map(|seen| seen.settled.load(Ordering::SeqCst)).sum();
     assert_eq!((listed.total, listed.tasks.len()), (settled, settled));
     assert!(listed.tasks.iter().all(|(_, context, task)| context.task(&task.id).is_some()));
+    let current: Vec<_> =
+        listed.tasks.iter().filter(|(.., task)| !task.superseded).map(|(.., task)| task.newest_upstream()).collect();
+    let distinct: HashSet<_> = current.iter().collect();
+    assert_eq!(current.len(), distinct.len(), "two tasks that the same id of the agent's means");
 }
 
 async fn one_step(store: &dyn Store, seen: &Seen, key: &ContextKey, dice: &mut Dice, step: u64) {

@@ -43,11 +43,13 @@ behaviours! {
         loop {
             let page = store.list(ListQuery { after, limit: 1, ..all("ada") }).await.unwrap();
             assert_eq!(page.total, 4, "without regard to the page");
+            assert!(page.tasks.len() <= 1);
             let Some((_, _, task)) = page.tasks.first() else { break };
             seen.push(task.id.to_string());
             after = Some((task.updated_at, task.id.to_string()));
         }
         assert_eq!(seen, ["t4", "t2", "t3", "t1"]);
+        assert_eq!(listed(store, ListQuery { limit: 3, ..all("ada") }).await.0, ["t4", "t2", "t3"]);
         assert_eq!(listed(store, ListQuery { limit: 0, ..all("ada") }).await, (vec![], 4));
     }
 
