@@ -6,6 +6,9 @@ use std::process::{Command, Output, Stdio};
 
 use a2a_multiturn::cli::digest::{Verdict, compute, verify};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::support::{Agent, Proxy};
 
 const VECTORS: &str = include_str!("vectors/digest.jsonl");
 
@@ -120,7 +123,7 @@ fn what_cannot_be_checked_is_no_match() {
     let bare = r#"{"user":{"parts":[{"text":"hi"}]},"agent":{"parts":[]}}"#;
     let mut computed = Vec::new();
     compute(bare.as_bytes(), &mut computed).unwrap();
-    let computed: serde_json::Value = serde_json::from_slice(&computed).unwrap();
+    let computed: Value = serde_json::from_slice(&computed).unwrap();
     let accepted = computed["accepted_history_digest"].as_str().unwrap();
     for (members, line) in [
         (String::new(), "turn 1: no digest is given"),
@@ -165,4 +168,47 @@ fn exit_codes() {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}{complained}");
         assert!(told.contains(out) && complained.contains(err), "{arguments:?}: {told}{complained}");
     }
+}
+
+const URI: &str = a2a_multiturn::a2a::EXTENSION_URI;
+
+/// A turn as a client can write it down: what it sent, and what it got.
+fn record(sent: &str, task: &Value) -> String {
+    let artifacts = task["artifacts"].as_array().unwrap();
+    let ids: Vec<_> =
+        artifacts.iter().map(|one| json!({ "taskId": task["id"], "artifactId": one["artifactId"] })).collect();
+    let mut line = json!({
+        "user": { "parts": [{ "kind": "text", "text": sent }] },
+        "agent": { "parts": artifacts[0]["parts"] },
+        "artifacts": ids,
+    });
+    for name in ["history_turns", "accepted_history_digest"] {
+        line[name] = task["metadata"][URI][name].clone();
+    }
+    line.to_string() + "\n"
+}
+
+#[tokio::test]
+async fn a_client_comes_to_the_same_by_its_own_record() {
+    let agent =
+        Agent::saying(|seen| if seen.before == 1 { "Which city?".into() } else { format!("\u{e9} {}", seen.before) });
+    let proxy = Proxy::new(&agent).with_header("a2a-extensions", URI);
+    let mut kept = String::new();
+    let on_its_own = json!({ "metadata": { URI: { "history_policy": "none" } } });
+    for (sent, more) in [
+        ("My name is Ada \u{1f600}", json!({})),
+        ("book a room", json!({})),
+        ("Oslo", json!({ "taskId": "u-2" })),
+        ("forget that", on_its_own),
+        ("thanks", json!({})),
+    ] {
+        let mut ids = more;
+        ids["contextId"] = "c".into();
+        let task = proxy.send(sent, ids).await;
+        kept += &record(sent, &task);
+    }
+    assert!(kept.contains(r#""response~2""#), "{kept}");
+    let (verdict, told) = verified(&kept);
+    // Five digests; and three times the turns so far.
+    assert_eq!((verdict.given, verdict.wrong), (5 + 1 + 2 + 4, 0), "{told}{kept}");
 }

@@ -439,7 +439,6 @@ async fn only_turns_that_ended_well_are_shown() {
 #[tokio::test]
 async fn on_a_continued_task_the_window_is_shown_or_skipped() {
     for (on, shown) in [(OnContinuation::Inject, true), (OnContinuation::Skip, false)] {
-        let agent = Agent::saying(|_| "x".into());
         let agent = Agent::answering(move |seen| match seen.before {
             0 => json!({ "result": completed(seen, "First.") }),
             1 => json!({ "result": task_03("u-2", "input-required", json!({})) }),

@@ -7,6 +7,7 @@ mod conversations;
 #[cfg(feature = "proxy")]
 mod digest;
 mod digests;
+mod guard;
 #[cfg(feature = "proxy")]
 mod house;
 mod in_process;
@@ -14,4 +15,6 @@ mod operations;
 mod record;
 mod replies;
 mod rewrites;
+mod slow;
+mod streams;
 mod support;

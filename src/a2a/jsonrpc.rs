@@ -25,10 +25,12 @@ pub enum Verb {
 }
 
 /// The methods by name: the name alone tells the dialect, since one server serves both under one URL.
-const METHODS: [(&str, Verb, Dialect); 21] = [
+const METHODS: [(&str, Verb, Dialect); 22] = [
     ("message/send", Verb::Send, Dialect::V03),
     ("message/stream", Verb::Stream, Dialect::V03),
     ("tasks/get", Verb::Get, Dialect::V03),
+    // Not of 0.3, and served by some: what such an agent would list is everybody's.
+    ("tasks/list", Verb::List, Dialect::V03),
     ("tasks/cancel", Verb::Cancel, Dialect::V03),
     ("tasks/resubscribe", Verb::Subscribe, Dialect::V03),
     ("tasks/pushNotificationConfig/set", Verb::Push, Dialect::V03),

@@ -248,7 +248,9 @@ fn ids(edits: &mut Edits, send: &Send<'_, '_>, plan: &Plan<'_>) {
             set(edits, "contextId", Some(&context));
         }
         None => {
-            set(edits, "taskId", None);
+            // A task of which there is no record is the agent's matter, where the route says so: elsewhere such a message was refused.
+            let theirs = send.task_id.as_deref().filter(|_| plan.task.is_none() && plan.follows.is_none());
+            set(edits, "taskId", theirs);
             let forwards = plan.policy.upstream.context_id == ContextId::Forward;
             set(edits, "contextId", plan.context_id.filter(|_| forwards));
         }

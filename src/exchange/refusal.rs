@@ -43,6 +43,11 @@ impl Refusal {
         Self::new(code, why)
     }
 
+    /// A method that the dialect does not have.
+    pub fn no_method(name: &str) -> Self {
+        Self::new(-32601, format!("Method not found: {name}"))
+    }
+
     /// A parameter is not as it must be.
     pub fn invalid_params(why: impl Into<String>) -> Self {
         Self::new(-32602, why)
@@ -73,6 +78,12 @@ impl Refusal {
         let why = format!(
             "Task {task} is in terminal state: {state}. Send the message without taskId to go on in its context"
         );
+        Self { reason: Some("UNSUPPORTED_OPERATION"), ..Self::new(-32004, why) }
+    }
+
+    /// A subscription to a task that has ended.
+    pub fn ended(task: &str, state: State) -> Self {
+        let why = format!("Task {task} is in terminal state: {state}");
         Self { reason: Some("UNSUPPORTED_OPERATION"), ..Self::new(-32004, why) }
     }
 

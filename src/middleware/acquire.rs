@@ -11,7 +11,7 @@ use super::settle::{end, fail};
 use crate::a2a::{EXTENSION_URI, Payload, State, message};
 use crate::context::Context;
 use crate::conversation::digest;
-use crate::conversation::policy::UnknownIds;
+use crate::conversation::policy::{Inline, UnknownIds};
 use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::{Source, Turn as Recorded};
 use crate::exchange::{Plan, Refusal, Send, redacted};
@@ -38,6 +38,8 @@ pub(super) struct Place {
     pub(super) task: Option<ClientTask>,
     /// The context, where it was read on the way.
     found: Option<Found>,
+    /// The number of the turn that comes next there, as it was when a repeat was looked for.
+    next: u32,
 }
 
 /// What the request for the lease comes to.
@@ -68,13 +70,14 @@ impl Exchange {
                     provisional: false,
                     task: found.context.task(id).cloned(),
                     found: Some(found),
+                    next: 1,
                 }),
                 None => self.unknown_task(send, id),
             };
         }
         let provisional = send.context_id.is_none();
         let key = send.context_id.as_deref().map_or_else(|| self.key(&mint()), |id| self.key(id));
-        Ok(Place { key, provisional, task: None, found: None })
+        Ok(Place { key, provisional, task: None, found: None, next: 1 })
     }
 
     /// A task without record: the task of a refused send is terminal, any other does not exist; unless such ids are the agent's matter.
@@ -87,14 +90,14 @@ impl Exchange {
         }
         let provisional = send.context_id.is_none();
         let key = send.context_id.as_deref().map_or_else(|| self.key(&mint()), |id| self.key(id));
-        Ok(Place { key, provisional, task: None, found: None })
+        Ok(Place { key, provisional, task: None, found: None, next: 1 })
     }
 
     /// The answer to a repeat of the newest turn's message, from the record.
     pub(super) async fn replay(
         &self,
         send: &Send<'_, '_>,
-        place: &Place,
+        place: &mut Place,
     ) -> Result<Option<http::Response<ReplyBody>>, Refusal> {
         if !self.core.policy.guard.replay_duplicates || send.message_id.is_empty() || place.provisional {
             return Ok(None);
@@ -111,13 +114,34 @@ impl Exchange {
                 found
             }
         };
+        let next = found.context.next_number();
         let Some(turn) = found.context.newest().filter(|turn| self.is_repeat(send, turn, &found.context)) else {
+            place.next = next;
             return Ok(None);
         };
         if found.in_flight.is_some() {
+            place.next = next;
             return Ok(None);
         }
         Ok(Some(self.replayed(send, &turn, found)))
+    }
+
+    /// The answer to a repeat whose first was in flight when it was looked for.
+    pub(super) fn replay_after_wait(
+        &self,
+        send: &Send<'_, '_>,
+        place: &Place,
+        context: &Arc<Context>,
+    ) -> Option<http::Response<ReplyBody>> {
+        if context.next_number() == place.next
+            || !self.core.policy.guard.replay_duplicates
+            || send.message_id.is_empty()
+        {
+            return None;
+        }
+        let turn = context.newest().filter(|turn| self.is_repeat(send, turn, context))?;
+        let found = Found { key: place.key.clone(), context: Arc::clone(context), in_flight: None };
+        Some(self.replayed(send, &turn, &found))
     }
 
     fn is_repeat(&self, send: &Send<'_, '_>, turn: &Recorded, context: &Context) -> bool {
@@ -189,8 +213,8 @@ impl Exchange {
         };
         let state = task.map_or(turn.state, |task| task.state);
         let told_continuation = (turn.is_question() || self.active).then(|| continuation(turn, &context.turns, state));
-        let told =
-            Told { state, turn: Some(turn), continuation: told_continuation.as_deref(), inline: false, failure: None };
+        let inline = state == State::InputRequired && self.core.policy.rewrite.inline == Inline::Always;
+        let told = Told { state, turn: Some(turn), continuation: told_continuation.as_deref(), inline, failure: None };
         task_of_message(&view, turn, dialect, &told, &timestamp(turn.settled_at))
     }
 
@@ -287,7 +311,17 @@ impl Exchange {
         let chain = self.chain(&context, &opening, Some(&bound));
         let turn = self.machine(&context, opening, chain);
         let context_id = guard.key().map(|key| key.context_id.to_string());
-        Running { guard, context, turn, context_id, bound: Some(bound), originals: Vec::new(), injected: 0 }
+        let history_length = turn.opening.history_length;
+        Running {
+            guard,
+            context,
+            turn,
+            context_id,
+            bound: Some(bound),
+            originals: Vec::new(),
+            history_length,
+            injected: 0,
+        }
     }
 
     /// Asks the agent how the turn stands. Whether it has ended.

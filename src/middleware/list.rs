@@ -14,6 +14,9 @@ const LARGEST_PAGE: u64 = 100;
 
 impl Exchange {
     pub(super) async fn list(&self, call: &Call<'_, '_>) -> Outcome {
+        if call.dialect == Dialect::V03 {
+            return Err(Refusal::no_method("tasks/list"));
+        }
         if !self.identified {
             return Err(Refusal::unsupported("ListTasks without a credential"));
         }

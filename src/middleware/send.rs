@@ -12,18 +12,19 @@ use super::agent::{Agent, Answer, Got};
 use super::body::ReplyBody;
 use super::core::{Cancellable, Core, Refused, mint, timestamp};
 use super::guard::Guard;
+use super::listeners::{Audience, Stir};
 use super::respond;
 use super::settle::{Ended, cancel, end, fail};
 use crate::a2a::jsonrpc::{self, Call};
 use crate::a2a::{Dialect, Part, Payload, Shape, State};
 use crate::context::Context;
-use crate::conversation::policy::{Mode, Reject, TerminalFollowup};
+use crate::conversation::policy::{Mode, Reject, TerminalFollowup, UnknownIds};
 use crate::conversation::principal::{Principal, RouteId};
 use crate::exchange::{Plan, Refusal, Send, busy_task, join, open};
 use crate::json::{Doc, Edits, Value};
 use crate::store::{Bind, InFlight, Pending, StoreError};
 use crate::task::{Chain, ClientTask};
-use crate::turn::{Bound, Opening, Turn, View, spliced_id, task_of_message};
+use crate::turn::{Bound, Opening, Tail, Turn, View, spliced_id, task_of_message};
 
 /// A request of a client, and what it takes to answer it.
 pub(super) struct Exchange {
@@ -47,6 +48,8 @@ pub(super) struct Running {
     pub(super) bound: Option<Bound>,
     /// The client's own messages, to be put back where the agent echoes them.
     pub(super) originals: Vec<(String, Vec<Part>)>,
+    /// The `historyLength` of the request that is answered.
+    pub(super) history_length: Option<u64>,
     pub(super) injected: usize,
 }
 
@@ -64,13 +67,19 @@ impl Exchange {
         if send.pushes {
             return Err(Refusal::push_not_supported());
         }
-        let place = self.place(&send).await?;
-        if let Some(answer) = self.replay(&send, &place).await? {
+        let mut place = self.place(&send).await?;
+        if let Some(answer) = self.replay(&send, &mut place).await? {
             return Ok(answer);
         }
         self.check_task(&send, &place)?;
         match self.acquire(&send, &place).await? {
-            Acquired::Granted(guard, context) => self.take_turn(&send, place, guard, context, bytes).await,
+            Acquired::Granted(mut guard, context) => {
+                if let Some(answer) = self.replay_after_wait(&send, &place, &context) {
+                    guard.release().await;
+                    return Ok(answer);
+                }
+                self.take_turn(&send, place, guard, context, bytes).await
+            }
             Acquired::Joined(guard, context, pending) => self.join_turn(&send, place, guard, context, pending).await,
             Acquired::Busy(in_flight) => self.refuse_busy(&send, &place, &in_flight),
         }
@@ -101,6 +110,11 @@ impl Exchange {
         bytes: Bytes,
     ) -> Outcome {
         let named = send.task_id.as_ref().and_then(|id| context.task(id)).cloned();
+        if send.task_id.is_some() && named.is_none() && self.core.policy.unknown_ids == UnknownIds::Refuse {
+            // It was in flight when it was looked up, and has come to nothing.
+            guard.release().await;
+            return Err(Refusal::task_not_found());
+        }
         if let Some(task) = named.as_ref().filter(|task| self.ends_here(task)) {
             guard.release().await;
             return Err(Refusal::terminal(&task.id, task.state));
@@ -135,6 +149,7 @@ impl Exchange {
             context_id,
             bound: None,
             originals: originals(send),
+            history_length: send.history_length,
             injected: opened.injected,
             context,
         };
@@ -169,8 +184,16 @@ impl Exchange {
         let chain = self.chain(&context, &opening, Some(&bound));
         let turn = self.machine(&context, Arc::new(opening), chain);
         let context_id = Some(place.key.context_id.to_string());
-        let running =
-            Running { guard, context, turn, context_id, bound: Some(bound), originals: originals(send), injected: 0 };
+        let running = Running {
+            guard,
+            context,
+            turn,
+            context_id,
+            bound: Some(bound),
+            originals: originals(send),
+            history_length: send.history_length,
+            injected: 0,
+        };
         self.run(send, running, body.into()).await
     }
 
@@ -181,7 +204,8 @@ impl Exchange {
     /// The chain of a turn that another request began.
     pub(super) fn chain(&self, context: &Context, opening: &Opening, bound: Option<&Bound>) -> Chain {
         let task = opening.task.as_ref().and_then(|id| context.task(id));
-        let upstream = bound.map(|bound| &*bound.upstream_task);
+        let bound = bound.map(|bound| &*bound.upstream_task).filter(|id| !id.is_empty());
+        let upstream = bound.or(opening.continued.as_ref().map(|(task, _)| &**task));
         task.map_or_else(Chain::first, |task| context.chain(task, opening.attempt, upstream))
     }
 
@@ -201,21 +225,31 @@ impl Exchange {
     /// Sends the message and takes in the answer. A client that cancels the task before the agent has told an id ends the wait.
     async fn run(mut self, send: &Send<'_, '_>, mut running: Running, body: Bytes) -> Outcome {
         running.begin(self.core.now()).await.map_err(|error| store_refusal(&error))?;
-        let streams = send.call.verb.streams();
+        let mut audience = Audience::default();
+        let task = running.turn.opening.task.clone();
+        if let (Some(_), Some(key)) = (&task, running.guard.key()) {
+            audience.open(&self.core, key);
+        }
         let wish = self.wish(&running);
         let got = {
-            let answer = std::pin::pin!(running.guard.renewing(self.agent.exchange(body, streams)));
-            match &wish {
-                None => answer.await,
-                Some(wish) => match select(answer, std::pin::pin!(wish.wish.notified())).await {
-                    Either::Left((got, _)) => got,
-                    Either::Right(_) => Ok(Got::Canceled),
-                },
+            let answer = running.guard.renewing(self.agent.exchange(body, send.call.verb.streams()));
+            let mut answer = std::pin::pin!(answer);
+            loop {
+                let listener = {
+                    let stir = std::pin::pin!(audience.stir(wish.as_ref()));
+                    match select(&mut answer, stir).await {
+                        Either::Left((got, _)) => break got,
+                        Either::Right((Stir::Canceled, _)) => break Ok(Got::Canceled),
+                        Either::Right((Stir::Joined(listener), _)) => listener,
+                    }
+                };
+                let ids = (task.as_deref(), running.context_id.as_deref());
+                let dialect = send.call.dialect;
+                audience.admit(listener, || standing(&self.core, &running.turn, ids, dialect));
             }
         };
-        drop(wish);
         match got {
-            Ok(Got::Stream(answer)) => Ok(self.stream(send, running, answer)),
+            Ok(Got::Stream(answer)) => Ok(self.stream(send, running, answer, audience, wish)),
             Ok(Got::Whole(answer)) => self.answer(send, &mut running, answer).await,
             Ok(Got::Canceled) => self.canceled(send, running).await,
             Err(refusal) => self.broken(running, refusal).await,
@@ -264,7 +298,7 @@ impl Exchange {
             }
         };
         let result = doc.root().get("result").unwrap_or(doc.root());
-        let Some((payload, shape)) = Payload::read(result) else {
+        let Some((payload, shape)) = Payload::read(result).filter(|(payload, _)| is_answer(payload)) else {
             fail(&self.core, running, "no task and no message").await;
             return Err(Refusal::malformed("its result is neither a task nor a message"));
         };
@@ -321,8 +355,11 @@ impl Exchange {
     }
 
     fn refuse_busy(&self, send: &Send<'_, '_>, place: &Place, in_flight: &InFlight) -> Outcome {
-        let task = in_flight.pending.as_ref().and_then(|pending| pending.bound.as_ref()).map(|bound| &*bound.task_id);
-        let task = task.filter(|id| !id.is_empty());
+        let pending = in_flight.pending.as_ref();
+        let bound = pending.and_then(|pending| pending.bound.as_ref()).map(|bound| &*bound.task_id);
+        // Before the agent has told an id the task is known where the turn answers one.
+        let answered = || pending.and_then(|pending| pending.opening.task.as_deref());
+        let task = bound.filter(|id| !id.is_empty()).or_else(answered);
         tracing::info!(route = self.route.as_str(), "refused a send: a turn is in flight in its context");
         if self.core.policy.guard.reject == Reject::Error {
             return Err(Refusal::busy(task));
@@ -409,7 +446,7 @@ impl Running {
             fence: &self.context.fence,
             policy: &core.policy,
             originals: &self.originals,
-            history_length: self.turn.opening.history_length,
+            history_length: self.history_length,
             artifacts,
         }
     }
@@ -468,6 +505,15 @@ impl<'b> Reply<'b> {
     }
 }
 
+/// Whether it can answer a send: a task that has an id, or a message.
+pub(super) fn is_answer(payload: &Payload<'_, '_>) -> bool {
+    match payload {
+        Payload::Task(_) => payload.task_id().is_some(),
+        Payload::Message(_) => true,
+        Payload::StatusUpdate(_) | Payload::ArtifactUpdate(_) => false,
+    }
+}
+
 /// Whether what is decided on can be read in two ways.
 pub(super) fn is_ambiguous(root: Value<'_, '_>) -> bool {
     let result = root.some("result");
@@ -521,6 +567,23 @@ pub(super) fn store_refusal(error: &StoreError) -> Refusal {
         StoreError::LeaseLost => Refusal::not_recorded(),
         StoreError::Unavailable(_) => Refusal::store_unavailable(),
     }
+}
+
+/// A task whose agent has not answered yet, as an answer to whoever listens.
+fn standing(core: &Core, turn: &Turn, ids: (Option<&str>, Option<&str>), dialect: Dialect) -> String {
+    let view = View {
+        task_id: ids.0.unwrap_or_default(),
+        context_id: ids.1.unwrap_or_default(),
+        everywhere: false,
+        chain: &turn.chain,
+        fence: "",
+        policy: &core.policy,
+        originals: &[],
+        history_length: None,
+        artifacts: true,
+    };
+    let task = turn.standing(&view, &Tail::default(), dialect, &timestamp(turn.opening.started_at));
+    jsonrpc::result("null", &wrapped("task", &task, dialect))
 }
 
 fn originals(send: &Send<'_, '_>) -> Vec<(String, Vec<Part>)> {

@@ -8,7 +8,7 @@ use crate::conversation::policy::{HistoryPolicy, Policy};
 use crate::conversation::question::{self, Level};
 use crate::conversation::record::{self, DATA_MEMBER};
 use crate::conversation::transcript::{Artifact, Kept, Source, Turn};
-use crate::json::{Edits, Kind, Value, quote};
+use crate::json::{Doc, Edits, Kind, Value, quote};
 use crate::task::Chain;
 
 /// The markers that are looked for, which are none where nothing is to be recognised.
@@ -51,7 +51,7 @@ pub struct View<'a> {
     pub originals: &'a [(String, Vec<Part>)],
     /// The `historyLength` that the client asked for.
     pub history_length: Option<u64>,
-    /// Whether earlier artifacts are shown: not in the first task of a stream.
+    /// Whether earlier artifacts are shown: not in the first task of a stream. Of a task from the record, whether any are.
     pub artifacts: bool,
 }
 
@@ -79,6 +79,13 @@ impl View<'_> {
         };
         let metadata = told.continuation.map(|continuation| format!("{{\"{EXTENSION_URI}\":{continuation}}}"));
         a2a::status_update(dialect, ids, told.state, words.as_deref(), timestamp, metadata.as_deref())
+    }
+
+    /// The artifacts of a recorded turn as events.
+    pub fn pieces(&self, turn: &Turn, dialect: Dialect) -> Vec<String> {
+        let ids = (self.task_id, self.context_id);
+        let artifacts = turn.artifacts.iter().map(|artifact| write_artifact(artifact, dialect));
+        artifacts.map(|artifact| a2a::artifact_update(dialect, ids, &artifact, false)).collect()
     }
 
     fn task(&self, edits: &mut Edits, task: Task<'_, '_>, dialect: Dialect, told: Option<&Told<'_>>) {
@@ -391,7 +398,7 @@ fn remove_metadata(edits: &mut Edits, owner: Value<'_, '_>) {
 }
 
 /// An artifact, written from the record.
-fn write_artifact(artifact: &Artifact, dialect: Dialect) -> String {
+pub(super) fn write_artifact(artifact: &Artifact, dialect: Dialect) -> String {
     let name = artifact.name.as_ref().map(|name| format!("\"name\":{},", quote(name))).unwrap_or_default();
     format!("{{\"artifactId\":{},{name}\"parts\":{}}}", quote(&artifact.id), write_parts(&artifact.parts, dialect))
 }
@@ -423,8 +430,8 @@ pub fn task_of_message(view: &View<'_>, turn: &Turn, dialect: Dialect, told: &To
     // Of a task that the agent continued every turn has all that there was of it.
     let newer = |old: &&Artifact| turn.artifacts.iter().any(|artifact| artifact.id == old.id);
     let standing = view.chain.artifacts().into_iter().filter(|artifact| !newer(artifact));
-    let mut artifacts: Vec<_> = standing.map(|artifact| write_artifact(artifact, dialect)).collect();
-    artifacts.extend(turn.artifacts.iter().map(|artifact| write_artifact(artifact, dialect)));
+    let all = standing.chain(&turn.artifacts).filter(|_| view.artifacts);
+    let artifacts: Vec<_> = all.map(|artifact| write_artifact(artifact, dialect)).collect();
     let ids = (view.task_id, view.context_id);
     let mut said = view.chain.messages();
     said.extend(crate::task::said(turn));
@@ -449,7 +456,20 @@ pub fn task_of_message(view: &View<'_>, turn: &Turn, dialect: Dialect, told: &To
     if let Some(continuation) = told.continuation {
         members.push(format!("\"metadata\":{{\"{EXTENSION_URI}\":{continuation}}}"));
     }
-    a2a::task(dialect, ids, told.state, status_message.as_deref(), timestamp, &members)
+    let task = a2a::task(dialect, ids, told.state, status_message.as_deref(), timestamp, &members);
+    match told.continuation.filter(|_| told.inline) {
+        Some(continuation) => with_continuation(task, continuation),
+        None => task,
+    }
+}
+
+fn with_continuation(task: String, continuation: &str) -> String {
+    let Ok(doc) = Doc::scan(task.as_bytes()) else { return task };
+    let mut edits = Edits::new();
+    if let Some(status) = doc.root().some("status") {
+        edits.set_member(status, "continuation", continuation);
+    }
+    edits.apply(&task)
 }
 
 /// A reply whose JSON-RPC id is not the request's gets the request's: clients compare it strictly.
