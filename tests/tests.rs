@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod alone;
 mod chains;
 mod conversations;
 mod digests;
@@ -12,3 +13,4 @@ mod replies;
 mod rewrites;
 mod slow;
 mod support;
+mod waiting;
