@@ -7,6 +7,7 @@ mod chains;
 mod conversations;
 mod digests;
 mod guard;
+mod hostile;
 mod operations;
 mod record;
 mod replies;
