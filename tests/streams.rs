@@ -8,3 +8,4 @@ mod stage;
 mod stores;
 mod subscribing;
 mod time;
+mod watch;

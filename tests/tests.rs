@@ -2,19 +2,20 @@
 
 #![allow(missing_docs)]
 
+mod alone;
 #[cfg(feature = "proxy")]
 mod binary;
-mod alone;
 mod chains;
 mod conversations;
 #[cfg(feature = "proxy")]
 mod digest;
 mod digests;
 mod guard;
+mod hostile;
 #[cfg(feature = "proxy")]
 mod house;
 mod in_process;
-mod hostile;
+mod observe;
 mod operations;
 mod record;
 mod replies;

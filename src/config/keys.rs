@@ -92,6 +92,7 @@ pub(super) const SHARED: &[Key<Route>] = keys![route: Route;
     "guard.wait" => route.policy.guard.wait, duration;
     "guard.lease" => route.policy.guard.lease, least(SECOND, duration);
     "guard.max_turn" => route.policy.guard.max_turn, least(SECOND, duration);
+    "guard.watch" => route.policy.guard.watch, duration;
     "guard.replay_duplicates" => route.policy.guard.replay_duplicates, flag;
     "limits.request_bytes" => route.policy.limits.request_bytes, least(1, size);
     "limits.reply_bytes" => route.policy.limits.reply_bytes, least(1, size);

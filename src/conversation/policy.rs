@@ -236,6 +236,8 @@ pub struct Guard {
     pub lease: Duration,
     /// How long a turn may stay unsettled that the agent says it still works on.
     pub max_turn: Duration,
+    /// How long after its response ended a turn that has not ended is first looked at; then at growing distances. Zero: never.
+    pub watch: Duration,
     /// Whether a repeat of the newest turn's message is answered from the record.
     pub replay_duplicates: bool,
 }
@@ -247,6 +249,7 @@ impl Default for Guard {
             wait: Duration::ZERO,
             lease: Duration::from_secs(30),
             max_turn: Duration::from_secs(3600),
+            watch: Duration::from_secs(5),
             replay_duplicates: true,
         }
     }

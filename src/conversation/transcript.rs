@@ -216,6 +216,11 @@ impl Kept {
 }
 
 impl Shown {
+    /// How many turns these are.
+    pub fn count(&self) -> usize {
+        self.end.saturating_sub(self.first) as usize + self.referenced.len()
+    }
+
     /// The digests' list for `history_turns`, from the turns of the context that the turn is in.
     pub fn entries(&self, turns: &[Kept]) -> Vec<String> {
         let window = turns.iter().filter(|turn| (self.first..self.end).contains(&turn.number));

@@ -197,7 +197,8 @@ impl Showing {
         let record = (!turns.is_empty()).then(|| Record::of(turns.iter(), &context.fence, history.turn_bytes));
         shown.cut = record.as_ref().map(|record| record.cut.clone()).unwrap_or_default();
         let entries = shown.entries(&context.turns);
-        let accepted = digest::accepted(&entries, digest::message("user", &send.parts));
+        // Over what is kept: a digest over a short credential would tell it to whoever can try all of them.
+        let accepted = digest::accepted(&entries, digest::message("user", &redacted(send, plan)));
         Self { policy, start, shown, record, turns: turns.len(), entries, accepted }
     }
 

@@ -23,6 +23,9 @@ use crate::turn::{Told, View, continuation, task_of_message};
 /// A repeat of the newest turn's message is answered from the record for so long.
 const REPLAY_MS: u64 = 60_000;
 
+/// Why a turn ends that the agent never ended.
+pub(super) const TOOK_TOO_LONG: &str = "the turn did not end in time";
+
 /// Why a turn ends whose task cannot be asked for any more.
 pub(super) const SUPERSEDED: &str = "the agent has given the task's id to another";
 
@@ -226,7 +229,7 @@ impl Exchange {
                 Begun::Granted { lease, context, previous } => {
                     let guard = Guard::new(Arc::clone(&self.core), lease);
                     match previous.and_then(|previous| previous.pending) {
-                        Some(pending) => self.set_apart(guard, context, pending, "the turn did not end in time").await,
+                        Some(pending) => self.set_apart(guard, context, pending, TOOK_TOO_LONG).await,
                         None => return Ok(Acquired::Granted(guard, context)),
                     }
                     continue;
@@ -236,7 +239,7 @@ impl Exchange {
             let now = self.core.now();
             if let Some(pending) = in_flight.pending.clone().filter(|pending| pending.idle || in_flight.until < now) {
                 match self.take_over(send, place, &in_flight, pending).await? {
-                    Taken::Joined(guard, context, pending) => return Ok(Acquired::Joined(guard, context, pending)),
+                    Taken::Joined(guard, context, pending) => return Ok(Acquired::Joined(guard, context, *pending)),
                     Taken::Freed => continue,
                     Taken::StillRuns => {}
                 }
@@ -282,7 +285,7 @@ impl Exchange {
         };
         let guard = Guard::new(Arc::clone(&self.core), lease);
         if waits && names_it {
-            return Ok(Taken::Joined(guard, context, pending));
+            return Ok(Taken::Joined(guard, context, Box::new(pending)));
         }
         if waits && send.task_id.is_none() {
             self.set_apart(guard, context, pending, "set apart: the client went on without the authorisation").await;
@@ -355,7 +358,7 @@ impl Exchange {
 }
 
 enum Taken {
-    Joined(Guard, Arc<Context>, Pending),
+    Joined(Guard, Arc<Context>, Box<Pending>),
     Freed,
     StillRuns,
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::listeners::Readers;
@@ -56,6 +57,8 @@ pub(super) struct Core {
     pub(super) clock: Arc<dyn Clock>,
     /// Everything that outlives a request.
     pub(super) tracker: TaskTracker,
+    /// Ends what would only wait.
+    pub(super) closing: CancellationToken,
     pub(super) card: Option<CardRewrite>,
     /// Calls to the agent that can be dropped at the client's wish.
     cancels: Mutex<HashMap<ContextKey, Arc<Notify>>>,
@@ -74,6 +77,7 @@ impl Core {
             store,
             clock,
             tracker: TaskTracker::new(),
+            closing: CancellationToken::new(),
             card: None,
             cancels: Mutex::default(),
             readers: Readers::default(),

@@ -56,6 +56,7 @@ impl ConversationLayer {
 
     /// Waits until everything that outlived its request has ended. To be called once no more requests come.
     pub async fn drained(&self) {
+        self.core.closing.cancel();
         self.core.tracker.close();
         self.core.tracker.wait().await;
     }

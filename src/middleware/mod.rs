@@ -20,6 +20,7 @@ mod settle;
 mod stream;
 mod subscribe;
 mod untouched;
+mod watch;
 
 pub use body::{BoxError, ReplyBody, RequestBody};
 pub use core::{CardRewrite, Clock, SystemClock};

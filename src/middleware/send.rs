@@ -148,16 +148,9 @@ impl Exchange {
         let context_id = plan.context_id.map(str::to_owned);
         let turn = self.machine(&context, opened.opening, opened.chain);
         let running = Running {
-            guard,
-            turn,
-            context_id,
-            bound: None,
             originals: originals(send),
             history_length: send.history_length,
-            injected: opened.injected,
-            joins: false,
-            left: State::Working,
-            context,
+            ..Running::begun(guard, context, turn, context_id, opened.injected)
         };
         let body = opened.body.map_or(bytes, Bytes::from);
         self.run(send, running, body).await
@@ -258,7 +251,14 @@ impl Exchange {
         };
         match got {
             Ok(Got::Stream(answer)) => Ok(self.stream(send, running, answer, audience, wish)),
-            Ok(Got::Whole(answer)) => self.answer(send, &mut running, answer).await,
+            Ok(Got::Whole(answer)) => {
+                let outcome = self.answer(send, &mut running, answer).await;
+                if running.is_left_running() {
+                    let key = self.key(running.context_id.as_deref().unwrap_or_default());
+                    self.watch(key, running.turn.opening.number);
+                }
+                outcome
+            }
             Ok(Got::Canceled) => self.canceled(send, running).await,
             Err(refusal) => self.broken(running, refusal).await,
         }
@@ -406,6 +406,28 @@ impl Exchange {
 }
 
 impl Running {
+    /// A turn of which nothing has come back yet.
+    pub(super) fn begun(
+        guard: Guard,
+        context: Arc<Context>,
+        turn: Turn,
+        context_id: Option<String>,
+        injected: usize,
+    ) -> Self {
+        Self {
+            guard,
+            context,
+            turn,
+            context_id,
+            bound: None,
+            originals: Vec::new(),
+            history_length: None,
+            injected,
+            joins: false,
+            left: State::Working,
+        }
+    }
+
     /// Says that the turn is under way: from here on its task reads as working.
     async fn begin(&mut self, now: u64) -> Result<(), StoreError> {
         let pending = Pending {
@@ -429,6 +451,12 @@ impl Running {
             minted_context: mint(),
             minted_task: mint(),
         }
+    }
+
+    /// Whether the agent works on, and nobody here waits for it.
+    fn is_left_running(&self) -> bool {
+        let works = matches!(self.turn.state(), Some(State::Submitted | State::Working));
+        works && self.guard.key().is_none()
     }
 
     /// The response ends, the turn does not: whoever sees its end settles it.

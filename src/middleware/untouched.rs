@@ -1,14 +1,20 @@
 //! What is forwarded without being changed: callers who cannot be told from others, and routes that only watch.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures_util::future::BoxFuture;
 use http::Response;
 use http_body_util::BodyExt;
+use tokio::sync::mpsc;
 
+use super::acquire::Acquired;
+use super::agent::AgentBody;
 use super::body::ReplyBody;
-use super::respond;
-use super::send::{Exchange, Outcome, Reply};
+use super::send::{Exchange, Outcome, Reply, Running};
+use super::settle::{end, fail};
+use super::{reading, respond};
 use crate::a2a::Payload;
-use crate::exchange::{Refusal, Send};
+use crate::exchange::{Plan, Refusal, Send, open};
+use crate::sse::Splitter;
 
 impl Exchange {
     /// The request as it came, and the answer as it comes.
@@ -38,8 +44,141 @@ impl Exchange {
         Ok(respond::untouched(answer.head, answer.body, answer.decoded))
     }
 
-    /// A message on a route that only watches: what would have been done is said, nothing is.
-    pub(super) async fn observe(&mut self, _send: &Send<'_, '_>, bytes: Bytes) -> Result<Response<ReplyBody>, Refusal> {
-        self.pass(bytes).await
+    /// A message on a route that only watches: what would have been done is said, nothing is. The transcript is kept all the same, so that it
+    /// shows what the agent would have been given.
+    pub(super) async fn observe(mut self, send: &Send<'_, '_>, bytes: Bytes) -> Outcome {
+        let Some(mut running) = self.observed(send).await else { return self.pass(bytes).await };
+        let answer = match running.guard.renewing(self.agent.pass(bytes)).await {
+            Ok(answer) => answer,
+            Err(refusal) => return self.broken(running, refusal).await,
+        };
+        let (head, body) = answer.into_parts();
+        let (client, pieces) = mpsc::channel(1);
+        let streams = is_event_stream(&head.headers);
+        let reads = head.status.is_success() && reading::encoding(&head.headers).is_none();
+        let tracker = self.core.tracker.clone();
+        let work: BoxFuture<'static, ()> = Box::pin(async move {
+            if !reads {
+                running.guard.release().await;
+                return forward(body, &client).await;
+            }
+            self.overhear(body, running, client, streams).await;
+        });
+        Ok(Response::from_parts(head, ReplyBody::pumped(work, pieces, Some(tracker))))
     }
+
+    /// The turn that a message would begin; `None` where it would have been refused, or is none of this proxy's.
+    async fn observed(&mut self, send: &Send<'_, '_>) -> Option<Running> {
+        let place = self.place(send).await.ok()?;
+        let (mut guard, context) = match self.acquire(send, &place).await.ok()? {
+            Acquired::Granted(guard, context) => (guard, context),
+            Acquired::Joined(mut guard, ..) => {
+                guard.release().await;
+                return None;
+            }
+            Acquired::Busy(_) => {
+                tracing::info!(
+                    route = self.route.as_str(),
+                    "would have refused a send: a turn is in flight in its context"
+                );
+                return None;
+            }
+        };
+        let secret = self.core.store.secret();
+        let plan = Plan {
+            context: &context,
+            context_id: (!place.provisional).then_some(&*place.key.context_id),
+            task: None,
+            follows: None,
+            references: &[],
+            policy: &self.core.policy,
+            active: self.active,
+            secret: &secret,
+            now: self.core.now(),
+        };
+        let Ok(opened) = open(send, &plan) else {
+            tracing::info!(route = self.route.as_str(), "would have refused a send: it is too large");
+            guard.release().await;
+            return None;
+        };
+        tracing::info!(
+            route = self.route.as_str(),
+            turns = opened.injected,
+            "would have shown the agent earlier turns"
+        );
+        let context_id = plan.context_id.map(str::to_owned);
+        let turn = self.machine(&context, opened.opening, opened.chain);
+        Some(Running::begun(guard, context, turn, context_id, opened.injected))
+    }
+
+    /// Passes an answer on as it comes, and settles the turn by what goes by.
+    async fn overhear(self, mut body: AgentBody, mut running: Running, client: mpsc::Sender<Bytes>, streams: bool) {
+        let limit = self.core.policy.limits.reply_bytes;
+        let mut splitter = Splitter::new(limit);
+        let mut whole = BytesMut::new();
+        let mut broke = false;
+        while let Some(frame) = running.guard.renewing(body.frame()).await {
+            let Ok(frame) = frame else {
+                broke = true;
+                break;
+            };
+            let Ok(data) = frame.into_data() else { continue };
+            let _ = client.send(data.clone()).await;
+            if !streams {
+                if whole.len() + data.len() <= limit {
+                    whole.extend_from_slice(&data);
+                }
+                continue;
+            }
+            splitter.push(&data);
+            while let Ok(Some(event)) = splitter.take() {
+                self.hear_event(&mut running, &event.data().unwrap_or_default()).await;
+            }
+        }
+        if !streams {
+            self.hear_event(&mut running, &whole).await;
+        }
+        self.conclude(running, broke).await;
+    }
+
+    async fn hear_event(&self, running: &mut Running, data: &[u8]) {
+        let Reply::Result(doc) = Reply::read(data, true) else { return };
+        let Some((payload, shape)) = doc.root().get("result").and_then(Payload::read) else { return };
+        running.turn.hear(&payload, shape);
+        let bind = running.bind(&payload);
+        match running.guard.bind(bind).await {
+            Ok(bound) => {
+                running.context_id = Some(bound.context_id.clone());
+                running.bound = Some(bound);
+            }
+            Err(error) => tracing::warn!(%error, "an observed turn could not be kept"),
+        }
+    }
+
+    async fn conclude(&self, mut running: Running, broke: bool) {
+        if running.turn.has_ended() && !broke {
+            let ended = end(&self.core, &mut running).await;
+            if ended.turn.is_some_and(|turn| turn.is_question()) {
+                tracing::info!(route = self.route.as_str(), "would have said input-required");
+            }
+        } else {
+            fail(&self.core, &mut running, "observed: the turn's end was not seen").await;
+        }
+    }
+}
+
+/// Passes a body on.
+async fn forward(mut body: AgentBody, client: &mpsc::Sender<Bytes>) {
+    while let Some(Ok(frame)) = body.frame().await {
+        if let Ok(data) = frame.into_data()
+            && client.send(data).await.is_err()
+        {
+            return;
+        }
+    }
+}
+
+fn is_event_stream(headers: &http::HeaderMap) -> bool {
+    let content_type = headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    content_type.is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
 }

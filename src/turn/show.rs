@@ -406,7 +406,7 @@ pub(super) fn write_artifact(artifact: &Artifact, dialect: Dialect) -> String {
 /// What stands under the extension URI in a settled turn's reply: the continuation where the agent asks, the digest in any case. `turns`
 /// are those of its context, `state` is what its task reads by now: an open question may have been cancelled or left behind.
 pub fn continuation(turn: &Turn, turns: &[Kept], state: State) -> String {
-    let history: Vec<_> = turn.shown.entries(turns).iter().map(|entry| quote(entry)).collect();
+    let shown = turn.shown.entries(turns);
     let policy = match turn.history_policy {
         HistoryPolicy::None => "none",
         HistoryPolicy::ClientSupplied => "client_supplied",
@@ -418,10 +418,13 @@ pub fn continuation(turn: &Turn, turns: &[Kept], state: State) -> String {
         None => String::new(),
     };
     let reason = turn.decided.map(|decided| format!(",\"reason\":\"{}\"", decided.reason.as_str())).unwrap_or_default();
+    // A list with turns missing, which are no longer kept, would not lead to the digest.
+    let whole = shown.len() == turn.shown.count();
+    let history = whole.then(|| shown.iter().map(|entry| quote(entry)).collect::<Vec<_>>().join(","));
+    let history = history.map(|entries| format!(",\"history_turns\":[{entries}]")).unwrap_or_default();
     format!(
-        "{{{question}\"history_policy\":\"{policy}\",\"accepted_history_digest\":\"{}\",\"history_turns\":[{}]{reason}}}",
+        "{{{question}\"history_policy\":\"{policy}\",\"accepted_history_digest\":\"{}\"{history}{reason}}}",
         turn.accepted,
-        history.join(",")
     )
 }
 

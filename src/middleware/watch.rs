@@ -1,0 +1,77 @@
+//! The watch: a turn whose response ended before it did is looked at now and then, so that it settles also where nobody asks for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::acquire::TOOK_TOO_LONG;
+use super::core::{millis, mint_fence};
+use super::guard::Guard;
+use super::send::Exchange;
+use crate::a2a::State;
+use crate::conversation::principal::ContextKey;
+use crate::store::{Begin, Begun, InFlight, Pending};
+
+/// Looks grow apart to this.
+const APART: Duration = Duration::from_secs(60);
+
+impl Exchange {
+    /// Watches turn `number` of a context until it has settled, `max_turn` is over, or the layer is drained. It goes with the credential of
+    /// the send that began the turn, which is kept for so long and no longer.
+    pub(super) fn watch(self, key: ContextKey, number: u32) {
+        let core = Arc::clone(&self.core);
+        let first = core.policy.guard.watch;
+        if first.is_zero() {
+            return;
+        }
+        let closing = core.closing.clone();
+        core.tracker.spawn(async move {
+            closing.run_until_cancelled(self.watching(&key, number, first)).await;
+        });
+    }
+
+    async fn watching(mut self, key: &ContextKey, number: u32, first: Duration) {
+        let mut pause = first;
+        loop {
+            sleep(pause).await;
+            let Some((in_flight, pending)) = self.unsettled(key, number).await else { return };
+            let due = self.core.now().saturating_sub(pending.looked_at) >= millis(first);
+            if pending.idle && due && self.look_on_watch(key, &in_flight, pending).await {
+                return;
+            }
+            pause = (pause * 2).min(APART);
+        }
+    }
+
+    /// The turn in flight, if that is still this one and waits for nobody.
+    async fn unsettled(&self, key: &ContextKey, number: u32) -> Option<(InFlight, Pending)> {
+        let found = self.core.store.context(key).await.ok()??;
+        let in_flight = found.in_flight?;
+        let pending = in_flight.pending.clone()?;
+        let ours = pending.opening.number == number && pending.state != State::AuthRequired;
+        ours.then_some((in_flight, pending))
+    }
+
+    /// Whether the turn is over with this look.
+    async fn look_on_watch(&mut self, key: &ContextKey, in_flight: &InFlight, pending: Pending) -> bool {
+        let now = self.core.now();
+        let begin = Begin {
+            key: key.clone(),
+            provisional: false,
+            fence: mint_fence(),
+            take: Some(in_flight.token),
+            now,
+            until: self.core.lease_end(),
+            max_turn: millis(self.core.policy.guard.max_turn),
+        };
+        let Ok(Begun::Granted { lease, context, .. }) = self.core.store.begin(begin).await else { return false };
+        let guard = Guard::new(Arc::clone(&self.core), lease);
+        let over = now.saturating_sub(pending.opening.started_at) >= millis(self.core.policy.guard.max_turn);
+        if over || in_flight.superseded {
+            self.set_apart(guard, context, pending, TOOK_TOO_LONG).await;
+            return true;
+        }
+        self.look(guard, context, pending).await
+    }
+}
