@@ -228,7 +228,10 @@ impl Proxy {
     }
 
     pub fn over(agent: &Agent, policy: Policy, store: Arc<dyn Store>) -> Self {
-        let layer = ConversationLayer::new(policy, Arc::clone(&store));
+        Self::around(agent, ConversationLayer::new(policy, Arc::clone(&store)), store)
+    }
+
+    pub fn around(agent: &Agent, layer: ConversationLayer, store: Arc<dyn Store>) -> Self {
         let service = layer.layer(agent.clone());
         Self { service, layer, store, principal: None, route: None, headers: Vec::new() }
     }

@@ -5,13 +5,19 @@
 mod alone;
 mod chains;
 mod conversations;
+#[cfg(feature = "proxy")]
+mod digest;
 mod digests;
 mod guard;
 mod hostile;
+#[cfg(feature = "proxy")]
+mod house;
+mod in_process;
 mod operations;
 mod record;
 mod replies;
 mod rewrites;
 mod slow;
+mod streams;
 mod support;
 mod waiting;

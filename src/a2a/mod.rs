@@ -12,7 +12,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use noun::{ArtifactUpdate, Artifacts, Message, Payload, Shape, StatusUpdate, Task, message, status_update, task};
+pub use noun::{
+    ArtifactUpdate, Artifacts, Message, Payload, Shape, StatusUpdate, Task, artifact_update, message, status_update,
+    task,
+};
 pub use part::{File, Part, read_part, read_parts, text_of, write_part, write_parts, write_receipt};
 
 /// The URI of the extension under which the proxy speaks of its own: in metadata, in headers, in the agent card.

@@ -308,3 +308,10 @@ pub fn status_update(
         Dialect::V10 => format!("{{{ids},\"status\":{status}{metadata}}}"),
     }
 }
+
+/// A piece of an artifact, written: `append` says that it goes on with what came before under its id.
+pub fn artifact_update(dialect: Dialect, (task_id, context_id): (&str, &str), artifact: &str, append: bool) -> String {
+    let kind = if dialect == Dialect::V03 { "\"kind\":\"artifact-update\"," } else { "" };
+    let ids = format!("\"taskId\":{},\"contextId\":{}", quote(task_id), quote(context_id));
+    format!("{{{kind}{ids},\"artifact\":{artifact},\"append\":{append},\"lastChunk\":true}}")
+}

@@ -4,6 +4,7 @@ pub mod chat;
 pub mod check;
 pub mod client;
 pub mod demo;
+pub mod digest;
 pub mod serve;
 
 use std::error::Error;
@@ -38,6 +39,8 @@ enum Verb {
     Demo(demo::DemoArgs),
     /// Talk to an agent, through the proxy or directly
     Chat(chat::ChatArgs),
+    /// Recompute the digests of a conversation from a record of it
+    Digest(digest::DigestArgs),
 }
 
 impl Command {
@@ -60,6 +63,7 @@ pub fn run(command: Command) -> ExitCode {
             on_runtime(demo::demo(args, async |agent| serve::beside(agent, port).await))
         }
         Verb::Chat(args) => on_runtime(chat::chat(args)),
+        Verb::Digest(args) => digest::run(&args),
     }
 }
 

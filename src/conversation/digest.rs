@@ -7,10 +7,13 @@
 //! - the accepted history is `H({"history": [<turn>, …], "message": <message>})`: the window oldest first, then turns that the message
 //!   referred to, then the new message.
 //!
-//! A part counts by its content alone: `{"text": …}`, `{"data": …}`, `{"file": {…}}` with the string members `name`, `mediaType`, `url`,
-//! `size` and `sha256` of the bytes, those that it has. So the digest does not depend on dialect, key order or white space. A number in data
-//! that a double does not hold is bound as a string with its literal text. A turn is bound in full also where it was shown cut; that it was
-//! is said behind its digest in the list: `sha256:…;head=N;tail=N`, in bytes.
+//! The agent's message is its reply: its text in one part, then its other parts. A part counts by its content alone: `{"text": …}`,
+//! `{"data": …}`, `{"file": {…}}` with the string members `name`, `mediaType`, `url`, `size` and `sha256` of the bytes, those that it has. So
+//! the digest does not depend on dialect, key order or white space. A number in data that a double does not hold (the form of the double
+//! next to it is another number) is bound as a string with its literal text. A turn is bound in full also where it was shown cut; that
+//! it was is said behind its digest in the list: `sha256:…;head=N;tail=N`, in bytes.
+//!
+//! `tests/vectors/` has conversations with their digests, and a script of its own that makes them step by step.
 
 use std::fmt;
 
@@ -116,10 +119,10 @@ fn value(of: Value<'_, '_>) -> Json {
 
 fn number(literal: &str) -> Json {
     let double = literal.parse::<f64>().ok().filter(|double| double.is_finite());
-    match double {
-        Some(double) if decimal(literal) == decimal(&format!("{double:e}")) => {
-            Number::from_f64(double).map_or(Json::Null, Json::Number)
-        }
+    // As RFC 8785 writes it: of two forms equally short and near, Rust takes the larger and ECMAScript the even one.
+    let written = double.and_then(|double| serde_json_canonicalizer::to_string(&double).ok());
+    match double.and_then(Number::from_f64) {
+        Some(number) if written.is_some_and(|written| decimal(literal) == decimal(&written)) => Json::Number(number),
         _ => json!(literal),
     }
 }
@@ -134,10 +137,11 @@ fn decimal(literal: &str) -> (bool, String, i64) {
     if significant.is_empty() {
         return (false, String::new(), 0);
     }
-    let leading = (digits.len() - significant.len()) as i64;
-    // An exponent beyond an i64 belongs to a number that no double holds; it only has to differ.
-    let exponent = exponent.parse::<i64>().unwrap_or(i64::MIN / 2);
-    (negative, significant.trim_end_matches('0').to_owned(), exponent + whole.len() as i64 - leading)
+    // Negative where the number begins with zeros behind the point.
+    let place = whole.len() as i64 - (digits.len() - significant.len()) as i64;
+    // An exponent beyond an i64 belongs to a number that no double holds, and so does one at its ends; it only has to differ.
+    let exponent = exponent.parse::<i64>().unwrap_or(i64::MIN);
+    (negative, significant.trim_end_matches('0').to_owned(), exponent.saturating_add(place))
 }
 
 #[cfg(test)]
@@ -184,6 +188,9 @@ mod tests {
         assert_ne!(data(r#"{"n":12345678901234567890123}"#), data(r#"{"n":12345678901234567890124}"#));
         assert_ne!(data(r#"{"n":9007199254740993}"#), data(r#"{"n":9007199254740992}"#));
         assert_ne!(data(r#"{"n":1e999}"#), data("{\"n\":null}"));
+        assert_eq!(data(r#"{"n":1071043517320029.2}"#), data(r#"{"n":107104351732002920e-2}"#));
+        assert_ne!(data(r#"{"n":1071043517320029.2}"#), data(r#"{"n":1071043517320029.3}"#), "one double, two numbers");
+        assert_ne!(data(r#"{"n":0.01e-9223372036854775808}"#), data(r#"{"n":0}"#));
         assert_eq!(data("{\"n\":-0}"), data("{\"n\":0.0}"));
         assert_ne!(data(r#"{"data":{"data":[1]}}"#), data(r#"{"data":{"data":[2]}}"#));
     }

@@ -17,7 +17,8 @@ impl Foreign {
         if content_type.is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("application/grpc")) {
             return Some(Self::Grpc);
         }
-        let path = decoded(path);
+        // Express, under the JavaScript SDK, takes a path in any case.
+        let path = decoded(path).to_ascii_lowercase();
         let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
         is_operation(method, &segments).then_some(Self::HttpJson)
     }
@@ -36,13 +37,13 @@ const HTTP_JSON: &str = "{\"error\":{\"code\":501,\"status\":\"UNIMPLEMENTED\",\
      \"message\":\"HTTP+JSON is not served here: call the JSON-RPC interface that the agent card names\",\
      \"details\":[{\"@type\":\"type.googleapis.com/google.rpc.ErrorInfo\",\"reason\":\"BINDING_NOT_SERVED\",\"domain\":\"a2a-multiturn\"}]}}";
 
-/// The paths of HTTP+JSON, under whatever prefix: of both dialects, with and without a tenant.
+/// The paths of HTTP+JSON in lower case, under whatever prefix: of both dialects, with and without a tenant.
 fn is_operation(method: &Method, segments: &[&str]) -> bool {
     match segments {
-        [.., "message:send" | "message:stream" | "extendedAgentCard"] | [.., "v1", "card"] => true,
+        [.., "message:send" | "message:stream" | "extendedagentcard"] | [.., "v1", "card"] => true,
         [.., "tasks"] => method == Method::GET,
         [.., "tasks", _] => true,
-        [.., "tasks", _, "pushNotificationConfigs"] | [.., "tasks", _, "pushNotificationConfigs", _] => true,
+        [.., "tasks", _, "pushnotificationconfigs"] | [.., "tasks", _, "pushnotificationconfigs", _] => true,
         _ => false,
     }
 }
@@ -79,6 +80,7 @@ mod tests {
             "/rest/message:stream",
             "/v1/message:send",
             "/t-1/message%3Asend",
+            "/rest/MESSAGE:Send",
             "/x/tasks/1:cancel",
             "/tasks/1/pushNotificationConfigs",
         ] {
@@ -88,7 +90,7 @@ mod tests {
             assert_eq!(post(path), None, "{path}");
         }
         let get = |path| Foreign::of(&Method::GET, path, None);
-        for path in ["/tasks", "/v1/tasks/abc", "/rest/v1/card", "/extendedAgentCard"] {
+        for path in ["/tasks", "/v1/Tasks/abc", "/rest/v1/card", "/extendedAgentCard"] {
             assert_eq!(get(path), Some(Foreign::HttpJson), "{path}");
         }
         assert_eq!(get("/.well-known/agent-card.json"), None);

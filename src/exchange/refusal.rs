@@ -81,6 +81,12 @@ impl Refusal {
         Self { reason: Some("UNSUPPORTED_OPERATION"), ..Self::new(-32004, why) }
     }
 
+    /// A subscription to a task that has ended.
+    pub fn ended(task: &str, state: State) -> Self {
+        let why = format!("Task {task} is in terminal state: {state}");
+        Self { reason: Some("UNSUPPORTED_OPERATION"), ..Self::new(-32004, why) }
+    }
+
     /// A message names a task and another context than the task's.
     pub fn mismatch(task: &str) -> Self {
         Self::invalid_params(format!("contextId is not that of task {task}"))

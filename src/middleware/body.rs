@@ -13,6 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio_util::task::TaskTracker;
 
 /// The error of a body: the inner one's own, or the reason why the proxy gave up.
@@ -247,13 +248,17 @@ struct Pump {
 impl Pump {
     fn poll(&mut self, cx: &mut Context<'_>) -> Polled {
         loop {
-            if let Poll::Ready(piece) = self.pieces.poll_recv(cx) {
-                return Poll::Ready(piece.map(|bytes| Ok(Frame::data(bytes))));
+            // Not `poll_recv`: for a task that has done much at once it says "pending" of a piece that is there. The work is the only sender
+            // and is polled here, so nothing has to wake this task.
+            match self.pieces.try_recv() {
+                Ok(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Err(TryRecvError::Disconnected) => return Poll::Ready(None),
+                Err(TryRecvError::Empty) => {}
             }
             let Some(work) = &mut self.work else { return Poll::Ready(None) };
             if work.as_mut().poll(cx).is_ready() {
                 self.work = None;
-            } else if self.pieces.is_empty() {
+            } else if self.pieces.is_empty() && !self.pieces.is_closed() {
                 return Poll::Pending;
             }
         }

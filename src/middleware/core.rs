@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
+use super::listeners::Readers;
 use crate::a2a::{Dialect, Shape};
 use crate::conversation::policy::Policy;
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
@@ -58,6 +59,8 @@ pub(super) struct Core {
     pub(super) card: Option<CardRewrite>,
     /// Calls to the agent that can be dropped at the client's wish.
     cancels: Mutex<HashMap<ContextKey, Arc<Notify>>>,
+    /// Who reads which turn.
+    pub(super) readers: Readers,
     refused: Mutex<VecDeque<Refused>>,
     /// How the agent of a route was last seen to answer a send of a dialect.
     shapes: Mutex<HashMap<(RouteId, Dialect), Shape>>,
@@ -73,6 +76,7 @@ impl Core {
             tracker: TaskTracker::new(),
             card: None,
             cancels: Mutex::default(),
+            readers: Readers::default(),
             refused: Mutex::default(),
             shapes: Mutex::default(),
             unclaimed: Mutex::default(),

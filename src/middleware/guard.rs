@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::core::Core;
 use crate::context::{Context, Settlement};
 use crate::conversation::principal::ContextKey;
@@ -14,19 +16,24 @@ pub(super) struct Guard {
     core: Arc<Core>,
     /// `None` once the lease is settled, given back or left to the turn.
     lease: Option<Lease>,
+    /// When it was taken or last renewed.
+    renewed: Instant,
 }
 
 impl Guard {
     pub(super) fn new(core: Arc<Core>, lease: Lease) -> Self {
-        Self { core, lease: Some(lease) }
+        Self { core, lease: Some(lease), renewed: Instant::now() }
     }
 
-    /// Runs `work`, renewing the lease at a third of its life.
-    pub(super) async fn renewing<T>(&self, work: impl Future<Output = T>) -> T {
+    /// Runs `work`, renewing the lease at a third of its life, however many short works that life is made of.
+    pub(super) async fn renewing<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         let period = self.core.policy.guard.lease / 3;
+        if self.renewed.elapsed() >= period {
+            self.renew().await;
+        }
         loop {
-            match tokio::time::timeout(period, &mut work).await {
+            match tokio::time::timeout_at(self.renewed + period, &mut work).await {
                 Ok(done) => return done,
                 // A lease that cannot be renewed is noticed at the settle, by its token.
                 Err(_) => self.renew().await,
@@ -34,7 +41,8 @@ impl Guard {
         }
     }
 
-    async fn renew(&self) {
+    async fn renew(&mut self) {
+        self.renewed = Instant::now();
         if let Some(lease) = &self.lease
             && let Err(error) = self.core.store.renew(lease, self.core.lease_end()).await
         {

@@ -180,6 +180,7 @@ where
     let work = async {
         match call.verb {
             Verb::Send | Verb::Stream => exchange.send(call, bytes.clone()).await,
+            Verb::Subscribe => exchange.subscribe(&call, bytes.clone()).await,
             _ => operate::operate(&mut exchange, call, bytes.clone()).await,
         }
     };

@@ -11,12 +11,14 @@ mod core;
 mod guard;
 mod layer;
 mod list;
+mod listeners;
 mod operate;
 mod reading;
 mod respond;
 mod send;
 mod settle;
 mod stream;
+mod subscribe;
 mod untouched;
 
 pub use body::{BoxError, ReplyBody, RequestBody};

@@ -14,7 +14,7 @@ use super::respond;
 use super::send::{Exchange, Outcome, Reply, Running, refused_task, store_refusal};
 use super::settle::{self, end};
 use crate::a2a::jsonrpc::{self, Call, Verb};
-use crate::a2a::{Part, Payload, State};
+use crate::a2a::{Dialect, Part, Payload, State};
 use crate::context::{Settlement, TaskChange};
 use crate::conversation::policy::{Inline, Mode, UnknownIds};
 use crate::conversation::transcript::Turn;
@@ -40,11 +40,11 @@ pub(super) async fn operate(exchange: &mut Exchange, call: Call<'_, '_>, bytes: 
 }
 
 /// A client task in the hands of an operation.
-struct Subject {
-    id: String,
-    found: Found,
+pub(super) struct Subject {
+    pub(super) id: String,
+    pub(super) found: Found,
     /// Its turn in flight, if that is its.
-    pending: Option<(InFlight, Pending)>,
+    pub(super) pending: Option<(InFlight, Pending)>,
 }
 
 impl Exchange {
@@ -86,7 +86,7 @@ impl Exchange {
         }
     }
 
-    async fn subject(&self, id: &str) -> Result<Option<Subject>, Refusal> {
+    pub(super) async fn subject(&self, id: &str) -> Result<Option<Subject>, Refusal> {
         let Some(found) = self.find(id).await? else { return Ok(None) };
         let is_its = |pending: &Pending| {
             let bound = pending.bound.as_ref().map(|bound| &*bound.task_id);
@@ -187,7 +187,7 @@ impl Exchange {
     }
 
     /// Takes over the turn in flight; `None` where somebody else was faster.
-    async fn take(&self, subject: &Subject, token: u64) -> Result<Option<Guard>, Refusal> {
+    pub(super) async fn take(&self, subject: &Subject, token: u64) -> Result<Option<Guard>, Refusal> {
         let begun = self.begin_on(subject, Some(token)).await?;
         Ok(match begun {
             Begun::Granted { lease, .. } => Some(Guard::new(Arc::clone(&self.core), lease)),
@@ -244,7 +244,17 @@ impl Exchange {
 
     /// The task while its agent's id is not known yet, from the record.
     fn working(&self, call: &Call<'_, '_>, subject: &Subject, pending: &Pending) -> Outcome {
-        let dialect = self.shape(call.dialect).dialect;
+        let task = self.working_task(self.shape(call.dialect).dialect, history_length(call), subject, pending);
+        Ok(respond::own(&jsonrpc::result(call.id, &task), false, 200))
+    }
+
+    pub(super) fn working_task(
+        &self,
+        dialect: Dialect,
+        history_length: Option<u64>,
+        subject: &Subject,
+        pending: &Pending,
+    ) -> String {
         let user = (crate::a2a::Role::User, pending.opening.user.id.clone(), pending.opening.user.parts.clone());
         let chain = self.chain(&subject.found.context, &pending.opening, pending.bound.as_ref());
         let mut said = chain.messages();
@@ -252,11 +262,10 @@ impl Exchange {
         let ids = (&*subject.id, &*subject.found.key.context_id);
         let history: Vec<_> =
             said.iter().map(|(role, id, parts)| crate::a2a::message(dialect, *role, id, parts, ids, None)).collect();
-        let first = history_length(call).map_or(0, |most| history.len().saturating_sub(most as usize));
+        let first = history_length.map_or(0, |most| history.len().saturating_sub(most as usize));
         let members = [format!("\"history\":[{}]", history[first..].join(","))];
         let timestamp = super::core::timestamp(pending.opening.started_at);
-        let task = crate::a2a::task(dialect, ids, State::Working, None, &timestamp, &members);
-        Ok(respond::own(&jsonrpc::result(call.id, &task), false, 200))
+        crate::a2a::task(dialect, ids, State::Working, None, &timestamp, &members)
     }
 
     async fn get_settled(&mut self, call: &Call<'_, '_>, subject: &Subject) -> Outcome {
@@ -289,7 +298,7 @@ impl Exchange {
         subject: &Subject,
         task: &ClientTask,
         payload: &Payload<'_, '_>,
-        dialect: crate::a2a::Dialect,
+        dialect: Dialect,
     ) {
         let context = &subject.found.context;
         let newest = context.newest_turn_of(task);
@@ -522,7 +531,7 @@ fn history_length(call: &Call<'_, '_>) -> Option<u64> {
 }
 
 /// The client's own messages by id, as far as they are kept: of the context's turns, and of the one in flight.
-fn originals(found: &Found, parts: Vec<Part>, id: &str) -> Vec<(String, Vec<Part>)> {
+pub(super) fn originals(found: &Found, parts: Vec<Part>, id: &str) -> Vec<(String, Vec<Part>)> {
     let kept = found.context.turns.iter().filter_map(|kept| kept.turn().ok());
     let mut all: Vec<_> = kept.map(|turn: Turn| (turn.user.id, turn.user.parts)).collect();
     if !id.is_empty() {

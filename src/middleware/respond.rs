@@ -45,14 +45,22 @@ pub(super) fn untouched(mut head: http::response::Parts, body: Bytes, decoded: b
 /// An answer of our own: JSON, or the one event of a stream where the call streams, since half of the clients do not read JSON there.
 pub(super) fn own(json: &str, streams: bool, status: u16) -> Response<ReplyBody> {
     let body = if streams { sse_event(json) } else { json.to_owned() };
-    let mut response = Response::new(ReplyBody::whole(body));
+    let body = ReplyBody::whole(body);
+    let mut response = if streams { stream(body) } else { Response::new(body) };
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
-    let content_type = if streams { "text/event-stream" } else { "application/json" };
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    if streams {
-        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        response.headers_mut().insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    if !streams {
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
+    response
+}
+
+/// A stream of our own.
+pub(super) fn stream(body: ReplyBody) -> Response<ReplyBody> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     response
 }
 

@@ -12,6 +12,7 @@ use super::agent::{Agent, Answer, Got};
 use super::body::ReplyBody;
 use super::core::{Cancellable, Core, Refused, mint, timestamp};
 use super::guard::Guard;
+use super::listeners::{Audience, Stir};
 use super::respond;
 use super::settle::{Ended, cancel, end, fail};
 use crate::a2a::jsonrpc::{self, Call};
@@ -23,7 +24,7 @@ use crate::exchange::{Plan, Refusal, Send, busy_task, join, open};
 use crate::json::{Doc, Edits, Value};
 use crate::store::{Bind, InFlight, Pending, StoreError};
 use crate::task::{Chain, ClientTask};
-use crate::turn::{Bound, Opening, Turn, View, spliced_id, task_of_message};
+use crate::turn::{Bound, Opening, Tail, Turn, View, spliced_id, task_of_message};
 
 /// A request of a client, and what it takes to answer it.
 pub(super) struct Exchange {
@@ -232,21 +233,31 @@ impl Exchange {
     /// Sends the message and takes in the answer. A client that cancels the task before the agent has told an id ends the wait.
     async fn run(mut self, send: &Send<'_, '_>, mut running: Running, body: Bytes) -> Outcome {
         running.begin(self.core.now()).await.map_err(|error| store_refusal(&error))?;
-        let streams = send.call.verb.streams();
+        let mut audience = Audience::default();
+        let task = running.turn.opening.task.clone();
+        if let (Some(_), Some(key)) = (&task, running.guard.key()) {
+            audience.open(&self.core, key);
+        }
         let wish = self.wish(&running);
         let got = {
-            let answer = std::pin::pin!(running.guard.renewing(self.agent.exchange(body, streams)));
-            match &wish {
-                None => answer.await,
-                Some(wish) => match select(answer, std::pin::pin!(wish.wish.notified())).await {
-                    Either::Left((got, _)) => got,
-                    Either::Right(_) => Ok(Got::Canceled),
-                },
+            let answer = running.guard.renewing(self.agent.exchange(body, send.call.verb.streams()));
+            let mut answer = std::pin::pin!(answer);
+            loop {
+                let listener = {
+                    let stir = std::pin::pin!(audience.stir(wish.as_ref()));
+                    match select(&mut answer, stir).await {
+                        Either::Left((got, _)) => break got,
+                        Either::Right((Stir::Canceled, _)) => break Ok(Got::Canceled),
+                        Either::Right((Stir::Joined(listener), _)) => listener,
+                    }
+                };
+                let ids = (task.as_deref(), running.context_id.as_deref());
+                let dialect = send.call.dialect;
+                audience.admit(listener, || standing(&self.core, &running.turn, ids, dialect));
             }
         };
-        drop(wish);
         match got {
-            Ok(Got::Stream(answer)) => Ok(self.stream(send, running, answer)),
+            Ok(Got::Stream(answer)) => Ok(self.stream(send, running, answer, audience, wish)),
             Ok(Got::Whole(answer)) => self.answer(send, &mut running, answer).await,
             Ok(Got::Canceled) => self.canceled(send, running).await,
             Err(refusal) => self.broken(running, refusal).await,
@@ -564,6 +575,23 @@ pub(super) fn store_refusal(error: &StoreError) -> Refusal {
         StoreError::LeaseLost => Refusal::not_recorded(),
         StoreError::Unavailable(_) => Refusal::store_unavailable(),
     }
+}
+
+/// A task whose agent has not answered yet, as an answer to whoever listens.
+fn standing(core: &Core, turn: &Turn, ids: (Option<&str>, Option<&str>), dialect: Dialect) -> String {
+    let view = View {
+        task_id: ids.0.unwrap_or_default(),
+        context_id: ids.1.unwrap_or_default(),
+        everywhere: false,
+        chain: &turn.chain,
+        fence: "",
+        policy: &core.policy,
+        originals: &[],
+        history_length: None,
+        artifacts: true,
+    };
+    let task = turn.standing(&view, &Tail::default(), dialect, &timestamp(turn.opening.started_at));
+    jsonrpc::result("null", &wrapped("task", &task, dialect))
 }
 
 fn originals(send: &Send<'_, '_>) -> Vec<(String, Vec<Part>)> {

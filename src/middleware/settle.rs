@@ -35,7 +35,7 @@ impl Ended {
         Self {
             turn: None,
             state: State::Failed,
-            continuation: None,
+            continuation: Some("{\"reason\":\"NOT_RECORDED\"}".to_owned()),
             inline: false,
             failure: Some((mint(), words.to_owned())),
         }

@@ -7,6 +7,7 @@
 mod marker;
 mod show;
 mod signal;
+mod standing;
 
 use std::sync::Arc;
 

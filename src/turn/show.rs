@@ -81,6 +81,13 @@ impl View<'_> {
         a2a::status_update(dialect, ids, told.state, words.as_deref(), timestamp, metadata.as_deref())
     }
 
+    /// The artifacts of a recorded turn as events.
+    pub fn pieces(&self, turn: &Turn, dialect: Dialect) -> Vec<String> {
+        let ids = (self.task_id, self.context_id);
+        let artifacts = turn.artifacts.iter().map(|artifact| write_artifact(artifact, dialect));
+        artifacts.map(|artifact| a2a::artifact_update(dialect, ids, &artifact, false)).collect()
+    }
+
     fn task(&self, edits: &mut Edits, task: Task<'_, '_>, dialect: Dialect, told: Option<&Told<'_>>) {
         edits.set_string_member(task.value, "id", self.task_id);
         edits.set_string_member(task.value, "contextId", self.context_id);
@@ -391,7 +398,7 @@ fn remove_metadata(edits: &mut Edits, owner: Value<'_, '_>) {
 }
 
 /// An artifact, written from the record.
-fn write_artifact(artifact: &Artifact, dialect: Dialect) -> String {
+pub(super) fn write_artifact(artifact: &Artifact, dialect: Dialect) -> String {
     let name = artifact.name.as_ref().map(|name| format!("\"name\":{},", quote(name))).unwrap_or_default();
     format!("{{\"artifactId\":{},{name}\"parts\":{}}}", quote(&artifact.id), write_parts(&artifact.parts, dialect))
 }

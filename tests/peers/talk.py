@@ -461,4 +461,5 @@ def main():
     sys.exit(1 if talk.failed else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

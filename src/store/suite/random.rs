@@ -181,7 +181,7 @@ impl Pair {
         for (key, at) in &self.model.keys {
             let (found, kept) = (self.store.context(key).await.unwrap().unwrap(), &self.model.contexts[at]);
             assert_eq!((&*found.context, &found.key), (&kept.context, key));
-            assert_eq!(found.in_flight, kept.live.as_ref().map(super::model::Live::seen));
+            assert_eq!(found.in_flight, kept.live.as_ref().map(model::Live::seen));
         }
         for principal in PRINCIPALS {
             for id in &self.ids {

@@ -1,0 +1,148 @@
+//! Who else listens to a turn: subscribers get this turn's events from the one who reads it, in its order.
+//!
+//! A reader never waits for a listener: one that falls behind is let go, and told the end from the record.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use super::core::{Cancellable, Core};
+use crate::conversation::principal::ContextKey;
+use crate::exchange::sse_event;
+use crate::json::{Doc, Edits};
+use crate::turn::spliced_id;
+
+/// Events that a listener may be behind.
+pub(super) const BACKLOG: usize = 256;
+
+/// Listeners that may wait to be let in.
+const QUEUE: usize = 16;
+
+/// Readers of turns in flight, by their contexts.
+#[derive(Default)]
+pub(super) struct Readers(Mutex<HashMap<ContextKey, mpsc::Sender<Listener>>>);
+
+impl Readers {
+    /// The way to whoever reads the turn in this context, if that is somebody here.
+    pub(super) fn of(&self, key: &ContextKey) -> Option<mpsc::Sender<Listener>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+}
+
+/// One who listens to a turn that another request reads.
+pub(super) struct Listener {
+    /// The JSON-RPC id of its request, as JSON.
+    pub(super) id: String,
+    /// Whether it still has to be told how the task stands.
+    pub(super) fresh: bool,
+    pub(super) out: mpsc::Sender<Heard>,
+}
+
+/// What a listener hears.
+pub(super) enum Heard {
+    /// An event, after which others follow.
+    Event(Bytes),
+    /// The event that ends the turn.
+    Last(Bytes),
+}
+
+impl Listener {
+    /// Whether it can be told more.
+    fn hears(&self, data: &str, last: bool) -> bool {
+        let Ok(doc) = Doc::scan(data.as_bytes()) else { return true };
+        let mut edits = Edits::new();
+        spliced_id(&mut edits, doc.root(), &self.id);
+        let event = Bytes::from(sse_event(&edits.apply(data)));
+        self.out.try_send(if last { Heard::Last(event) } else { Heard::Event(event) }).is_ok()
+    }
+}
+
+/// What happens beside the agent's answer.
+pub(super) enum Stir {
+    /// Somebody wants to listen.
+    Joined(Listener),
+    /// The client cancelled its task.
+    Canceled,
+}
+
+/// All who listen to one turn.
+#[derive(Default)]
+pub(super) struct Audience {
+    listeners: Vec<Listener>,
+    door: Option<Door>,
+}
+
+/// Where listeners come in while the turn is read.
+struct Door {
+    core: Arc<Core>,
+    key: ContextKey,
+    entry: mpsc::Sender<Listener>,
+    queue: mpsc::Receiver<Listener>,
+}
+
+impl Audience {
+    pub(super) fn is_open(&self) -> bool {
+        self.door.is_some()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.listeners.is_empty()
+    }
+
+    /// Lets listeners in: from here on the turn in this context is read here.
+    pub(super) fn open(&mut self, core: &Arc<Core>, key: ContextKey) {
+        let (entry, queue) = mpsc::channel(QUEUE);
+        core.readers.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), entry.clone());
+        self.door = Some(Door { core: Arc::clone(core), key, entry, queue });
+    }
+
+    /// The next thing that happens beside the agent's answer.
+    pub(super) async fn stir(&mut self, wish: Option<&Cancellable>) -> Stir {
+        let joined = async {
+            match self.door.as_mut().map(|door| &mut door.queue) {
+                // The door holds an entry itself, so the queue does not end.
+                Some(queue) => queue.recv().await,
+                None => None,
+            }
+        };
+        let canceled = async {
+            match wish {
+                Some(wish) => wish.wish.notified().await,
+                None => std::future::pending().await,
+            }
+        };
+        let joined = async {
+            match joined.await {
+                Some(listener) => listener,
+                None => std::future::pending().await,
+            }
+        };
+        match futures_util::future::select(std::pin::pin!(joined), std::pin::pin!(canceled)).await {
+            futures_util::future::Either::Left((listener, _)) => Stir::Joined(listener),
+            futures_util::future::Either::Right(_) => Stir::Canceled,
+        }
+    }
+
+    /// Lets one in. `standing` is how the task stands, as a JSON-RPC answer; what is told later comes on top of it.
+    pub(super) fn admit(&mut self, listener: Listener, standing: impl FnOnce() -> String) {
+        if !listener.fresh || listener.hears(&standing(), false) {
+            self.listeners.push(listener);
+        }
+    }
+
+    /// Tells all an event: the data that the reader's own client gets.
+    pub(super) fn tell(&mut self, data: &str, last: bool) {
+        self.listeners.retain(|listener| listener.hears(data, last));
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        let mut readers = self.core.readers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if readers.get(&self.key).is_some_and(|entry| entry.same_channel(&self.entry)) {
+            readers.remove(&self.key);
+        }
+    }
+}

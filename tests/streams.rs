@@ -1,0 +1,10 @@
+//! Streams through the layer: what the client gets of them, and what becomes of the turn.
+
+mod cuts;
+mod events;
+mod leaving;
+mod recordings;
+mod stage;
+mod stores;
+mod subscribing;
+mod time;
