@@ -236,7 +236,7 @@ impl Exchange {
             let now = self.core.now();
             if let Some(pending) = in_flight.pending.clone().filter(|pending| pending.idle || in_flight.until < now) {
                 match self.take_over(send, place, &in_flight, pending).await? {
-                    Taken::Joined(guard, context, pending) => return Ok(Acquired::Joined(guard, context, pending)),
+                    Taken::Joined(guard, context, pending) => return Ok(Acquired::Joined(guard, context, *pending)),
                     Taken::Freed => continue,
                     Taken::StillRuns => {}
                 }
@@ -282,7 +282,7 @@ impl Exchange {
         };
         let guard = Guard::new(Arc::clone(&self.core), lease);
         if waits && names_it {
-            return Ok(Taken::Joined(guard, context, pending));
+            return Ok(Taken::Joined(guard, context, Box::new(pending)));
         }
         if waits && send.task_id.is_none() {
             self.set_apart(guard, context, pending, "set apart: the client went on without the authorisation").await;
@@ -355,7 +355,7 @@ impl Exchange {
 }
 
 enum Taken {
-    Joined(Guard, Arc<Context>, Pending),
+    Joined(Guard, Arc<Context>, Box<Pending>),
     Freed,
     StillRuns,
 }
