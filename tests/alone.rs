@@ -251,7 +251,7 @@ async fn the_forwarded_body_stays_within_the_windows_limit() {
         &agent,
         policy(|policy| {
             policy.history.max_bytes = 8000;
-            policy.history.max_turns = 1000
+            policy.history.max_turns = 1000;
         }),
     );
     for turn in 0..200 {

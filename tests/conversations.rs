@@ -50,7 +50,7 @@ async fn a_question_is_answered_on_the_same_task() {
     assert!(agent.last().json["params"]["message"].get("taskId").is_none());
     assert_eq!(answered["artifacts"][0]["artifactId"], "response~2");
     let got = proxy.call(&get_03("u-1")).await;
-    println!("{got}");
+    assert_eq!(got["result"]["id"], "u-1");
     let refused = proxy.call(&send_03("more", json!({ "taskId": "u-1" }))).await;
     assert_eq!(refused["error"]["code"], -32004);
 }

@@ -381,7 +381,7 @@ async fn a_client_that_answers_the_moment_it_has_the_answer_is_never_refused() {
         &agent,
         policy(|policy| {
             policy.history.max_turns = 4;
-            policy.guard.wait = Duration::ZERO
+            policy.guard.wait = Duration::ZERO;
         }),
         Slow::over(memory()),
     );

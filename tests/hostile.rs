@@ -142,7 +142,7 @@ fn changed(mut value: Value, changes: &[Change]) -> String {
                 _ = visit(&mut value, &mut n, &mut |at| {
                     *at = with.clone();
                     false
-                })
+                });
             }
             Change::Remove(mut n) => _ = visit(&mut value, &mut n, &mut |_| true),
             Change::Add(mut n, name, with) => {
@@ -159,7 +159,7 @@ fn changed(mut value: Value, changes: &[Change]) -> String {
                 _ = visit(&mut value, &mut n, &mut |at| {
                     *at = json!([at.take()]);
                     false
-                })
+                });
             }
             in_text => text.push(in_text),
         }

@@ -41,12 +41,14 @@ impl Edits {
         }
     }
 
-    /// Gives `object` the member `name` with `value` (JSON text): replaced where it stands, else added last.
+    /// Gives `object` the member `name` with `value` (JSON text): replaced where it stands, else added last. What is no object, since a peer
+    /// sent something else in its place, stays as it is.
     pub fn set_member(&mut self, object: Value<'_, '_>, name: &str, value: &str) {
         match object.get(name) {
             Some(old) if old.raw() == value => {}
             Some(old) => self.replace(old.range(), value),
-            None => self.append(object, &format!("{}:{value}", quote(name))),
+            None if object.kind() == Kind::Object => self.add_last(object, &format!("{}:{value}", quote(name))),
+            None => {}
         }
     }
 
@@ -57,16 +59,26 @@ impl Edits {
         }
     }
 
-    /// Adds `item` (an element, or `"name":value`) as the last one of `container`.
-    pub fn append(&mut self, container: Value<'_, '_>, item: &str) {
+    /// Adds `item` as the last element of `array`; what is no array stays as it is.
+    pub fn append(&mut self, array: Value<'_, '_>, item: &str) {
+        if array.kind() == Kind::Array {
+            self.add_last(array, item);
+        }
+    }
+
+    fn add_last(&mut self, container: Value<'_, '_>, item: &str) {
         let comma = self.takes_a_comma(container);
         self.insert(container.range().end - 1, if comma { format!(",{item}") } else { item.to_owned() });
     }
 
-    /// Adds `items` (one, or several with commas between) in front of the first one of `container`; at most once for each container.
-    pub fn prepend(&mut self, container: Value<'_, '_>, items: &str) {
-        let comma = self.takes_a_comma(container);
-        self.insert(container.range().start + 1, if comma { format!("{items},") } else { items.to_owned() });
+    /// Adds `items` (one, or several with commas between) in front of the first element of `array`; at most once for each array. What is no
+    /// array stays as it is.
+    pub fn prepend(&mut self, array: Value<'_, '_>, items: &str) {
+        if array.kind() != Kind::Array {
+            return;
+        }
+        let comma = self.takes_a_comma(array);
+        self.insert(array.range().start + 1, if comma { format!("{items},") } else { items.to_owned() });
     }
 
     fn takes_a_comma(&mut self, container: Value<'_, '_>) -> bool {
@@ -87,7 +99,6 @@ impl Edits {
 
     /// Takes the elements of `array` for which `gone` holds out of it, with their commas.
     pub fn remove_elements<'d, 't>(&mut self, array: Value<'d, 't>, mut gone: impl FnMut(Value<'d, 't>) -> bool) {
-        debug_assert_eq!(array.kind(), Kind::Array);
         let items = array.elements().map(|element| (element.range(), gone(element)));
         self.remove(&items.collect::<Vec<_>>());
     }
@@ -190,6 +201,25 @@ mod tests {
                 edited("{ \"a\":1, \"b\":2, \"c\":3 }", |edits, root| edits.remove_members(root, names)),
                 expected
             );
+        }
+    }
+
+    #[test]
+    fn what_is_of_another_kind_stays_as_it_is() {
+        for text in ["5", "true", "null", "\"x\"", "[1]", "{\"a\":1}"] {
+            let out = edited(text, |edits, root| {
+                if root.kind() != Kind::Object {
+                    edits.set_member(root, "b", "1");
+                    edits.set_string_member(root, "b", "x");
+                    edits.remove_members(root, &["a"]);
+                }
+                if root.kind() != Kind::Array {
+                    edits.append(root, "1");
+                    edits.prepend(root, "1");
+                    edits.remove_elements(root, |_| true);
+                }
+            });
+            assert_eq!(out, text);
         }
     }
 
