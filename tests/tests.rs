@@ -2,6 +2,9 @@
 
 #![allow(missing_docs)]
 
+#[cfg(feature = "proxy")]
+mod binary;
+mod alone;
 mod chains;
 mod conversations;
 #[cfg(feature = "proxy")]
@@ -11,6 +14,7 @@ mod guard;
 #[cfg(feature = "proxy")]
 mod house;
 mod in_process;
+mod hostile;
 mod operations;
 mod record;
 mod replies;
@@ -18,3 +22,4 @@ mod rewrites;
 mod slow;
 mod streams;
 mod support;
+mod waiting;

@@ -10,7 +10,7 @@ use crate::proxy::gateway::described;
 
 /// Checks a file: what is wrong goes to standard error, what is served to standard output. Fails if there is an error.
 pub fn findings(path: &Path) -> ExitCode {
-    let passed = load(path, &mut io::stderr().lock()).and_then(|config| match config {
+    let passed = told(path, &mut io::stderr().lock()).and_then(|config| match config {
         Some(config) => summary(&config, &mut io::stdout().lock()).map(|()| true),
         None => Ok(false),
     });
@@ -20,7 +20,7 @@ pub fn findings(path: &Path) -> ExitCode {
 /// As [`findings`], and reaches every agent: which dialects and bindings it serves, what is wrong with its card, and what of it the proxy
 /// would not show. Fails also where an agent cannot be reached or nothing of its card can be shown.
 pub async fn online(path: PathBuf) -> ExitCode {
-    let Ok(Some(config)) = load(&path, &mut io::stderr()) else { return ExitCode::FAILURE };
+    let Ok(Some(config)) = told(&path, &mut io::stderr()) else { return ExitCode::FAILURE };
     let mut out = io::stdout();
     let mut fine = summary(&config, &mut out).is_ok();
     for route in &config.routes {
@@ -57,16 +57,25 @@ async fn seen(found: &Discovered, route: &Route, out: &mut impl Write) -> io::Re
     }
 }
 
-/// Reads a file and tells what is wrong with it; `None` if that is an error.
-pub fn load(path: &Path, err: &mut impl Write) -> io::Result<Option<Config>> {
-    let (findings, config) = match Config::from_file(path) {
-        Ok(Loaded { config, warnings }) => (warnings, Some(config)),
-        Err(findings) => (findings, None),
-    };
-    if !findings.is_empty() {
-        writeln!(err, "{findings}\n{}: {}", path.display(), counted(&findings))?;
+/// Reads a file; `None` if there is an error, and then everything that is wrong with it was told.
+pub fn load(path: &Path, err: &mut impl Write) -> io::Result<Option<Loaded>> {
+    match Config::from_file(path) {
+        Ok(loaded) => Ok(Some(loaded)),
+        Err(findings) => list(path, &findings, err).map(|()| None),
     }
-    Ok(config)
+}
+
+/// As [`load`], and tells the warnings too.
+fn told(path: &Path, err: &mut impl Write) -> io::Result<Option<Config>> {
+    let Some(Loaded { config, warnings }) = load(path, err)? else { return Ok(None) };
+    if !warnings.is_empty() {
+        list(path, &warnings, err)?;
+    }
+    Ok(Some(config))
+}
+
+fn list(path: &Path, findings: &Findings, err: &mut impl Write) -> io::Result<()> {
+    writeln!(err, "{findings}\n{}: {}", path.display(), counted(findings))
 }
 
 /// Tells what is served, a line for each route.
@@ -104,7 +113,7 @@ mod tests {
         let path = folder.path().join("proxy.toml");
         std::fs::write(&path, text).unwrap();
         let (mut err, mut out) = (Vec::new(), Vec::new());
-        if let Some(config) = load(&path, &mut err).unwrap() {
+        if let Some(config) = told(&path, &mut err).unwrap() {
             summary(&config, &mut out).unwrap();
         }
         let plain =

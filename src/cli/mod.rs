@@ -16,7 +16,7 @@ use clap::{Parser, Subcommand};
 
 /// Conversations for stateless A2A agents: a proxy that stands in front of one, changes nothing in it, and gives it a memory.
 #[derive(Parser, Debug)]
-#[command(name = "a2a-multiturn", version, about, max_term_width = 100)]
+#[command(name = "a2a-multiturn", version, max_term_width = 100)]
 pub struct Command {
     #[command(subcommand)]
     verb: Verb,
@@ -79,12 +79,19 @@ fn on_runtime(work: impl Future<Output = ExitCode>) -> ExitCode {
 
 /// Tells an error with what stands behind it.
 pub fn complain(error: &dyn Error) {
-    let mut err = io::stderr().lock();
-    let _ = write!(err, "error: {error}");
+    let _ = writeln!(io::stderr(), "error: {}", chain(error));
+}
+
+/// An error with what stands behind it, each said once.
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        let _ = write!(err, ": {cause}");
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
         source = cause.source();
     }
-    let _ = writeln!(err);
+    text
 }

@@ -10,7 +10,7 @@ use http::Uri;
 use tracing_subscriber::EnvFilter;
 
 use super::check;
-use crate::config::{ADDRESS, Config, Log, LogFormat, Severity};
+use crate::config::{ADDRESS, Config, Loaded, Log, LogFormat, Severity};
 use crate::proxy::{DrainOutcome, Gateway, drain};
 
 /// What `serve` is given.
@@ -30,42 +30,75 @@ pub struct ServeArgs {
 /// Serves until SIGTERM or SIGINT. Exit codes: 0 after a stop that let every request finish, 1 where some were cut or the proxy could not
 /// start.
 pub async fn serve(args: ServeArgs) -> ExitCode {
-    let Some(config) = configured(&args) else { return ExitCode::FAILURE };
-    log_to_stderr(&config.log);
-    match run(config).await {
+    let Some(Loaded { config, warnings }) = configured(&args) else { return ExitCode::FAILURE };
+    let told = log_to_stderr(&config.log);
+    warnings.iter().for_each(|warning| told.line(Severity::Warning, warning));
+    match run(config, told).await {
         Ok(DrainOutcome::Finished) => ExitCode::SUCCESS,
-        Ok(DrainOutcome::Cut(connections)) => {
-            let _ = writeln!(
-                io::stderr(),
-                "stopped; {connections} connections were cut, since they ran longer than listener.drain"
-            );
+        Ok(outcome) => {
+            told.line(Severity::Error, &format!("stopped before all was done: {outcome}"));
             ExitCode::FAILURE
         }
         Err(error) => {
-            super::complain(&*error);
+            told.line(Severity::Error, &format!("error: {}", super::chain(&*error)));
             ExitCode::FAILURE
         }
     }
 }
 
-fn configured(args: &ServeArgs) -> Option<Config> {
+/// The configuration; where it has errors they are told in words, since how to log stands in it.
+fn configured(args: &ServeArgs) -> Option<Loaded> {
     if let Some(path) = &args.config {
         return check::load(path, &mut io::stderr().lock()).ok().flatten();
     }
     let config = Config::quick(args.listen, args.upstream.clone()?);
-    let findings = config.findings();
-    if !findings.is_empty() {
-        let _ = writeln!(io::stderr(), "{findings}");
+    let warnings = config.findings();
+    if warnings.count(Severity::Error) == 0 {
+        return Some(Loaded { config, warnings });
     }
-    (findings.count(Severity::Error) == 0).then_some(config)
+    let _ = writeln!(io::stderr(), "{warnings}\n{IN_A_FILE}");
+    None
 }
 
-async fn run(config: Config) -> Result<DrainOutcome, Box<dyn std::error::Error>> {
+const IN_A_FILE: &str = "--listen is listener.address and --upstream is upstream.url; every other setting stands in a file: serve --config FILE";
+
+async fn run(config: Config, told: Told) -> Result<DrainOutcome, Box<dyn std::error::Error>> {
     let (shutdown, at_once) = drain::signals()?;
     let gateway = Gateway::assemble(config).await?;
-    let _ = write!(io::stderr(), "a2a-multiturn {}\n{}", env!("CARGO_PKG_VERSION"), gateway.report());
+    told.report(concat!("a2a-multiturn ", env!("CARGO_PKG_VERSION")));
+    told.report(gateway.report());
     Ok(gateway.serve(shutdown, at_once).await)
 }
+
+/// How what is no event of the log is told: as text where that is, too, else as the log's events, so that every line is JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+impl Told {
+    /// Lines that are told whatever the log's filter is.
+    fn report(self, text: &str) {
+        match self {
+            Self::Text => drop(writeln!(io::stderr(), "{}", text.trim_end())),
+            Self::Json => text.lines().for_each(|line| tracing::info!(target: REPORT, "{}", line.trim_start())),
+        }
+    }
+
+    fn line(self, severity: Severity, text: &impl std::fmt::Display) {
+        match (self, severity) {
+            (Self::Text, _) => drop(writeln!(io::stderr(), "{text}")),
+            (Self::Json, Severity::Warning) => tracing::warn!(target: REPORT, "{text}"),
+            (Self::Json, Severity::Error) => tracing::error!(target: REPORT, "{text}"),
+        }
+    }
+}
+
+/// The log's target for what is told at the start and at the end.
+const REPORT: &str = "a2a_multiturn::report";
 
 /// Serves in this process, on loopback, in front of the agent at `agent`, until the process ends. `port` 0 is any that is free.
 ///
@@ -81,13 +114,15 @@ pub async fn beside(agent: SocketAddr, port: u16) -> io::Result<SocketAddr> {
 }
 
 /// Text on a terminal, JSON elsewhere, unless the configuration says otherwise.
-pub fn log_to_stderr(log: &Log) {
+pub fn log_to_stderr(log: &Log) -> Told {
     let bodies = if log.bodies { "info" } else { "off" };
-    let filter = format!("{},a2a_multiturn::bodies={bodies}", log.filter);
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info,a2a_multiturn::bodies=off"));
+    let own = format!("a2a_multiturn::bodies={bodies},{REPORT}=info");
+    let filter = EnvFilter::try_new(format!("{},{own}", log.filter));
+    let filter = filter.unwrap_or_else(|_| EnvFilter::new(format!("info,{own}")));
     let terminal = io::stderr().is_terminal();
     let json = log.format == LogFormat::Json || (log.format == LogFormat::Auto && !terminal);
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(terminal);
     // A second subscriber, as in the demo, changes nothing.
     let _ = if json { lines.json().try_init() } else { lines.with_target(false).try_init() };
+    if json { Told::Json } else { Told::Text }
 }

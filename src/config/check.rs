@@ -97,7 +97,10 @@ fn agent(listener: SocketAddr, route: &Route, scope: Scope, report: &mut Report<
         let finding = report.together(Severity::Error, scope, paths, "there is no agent");
         help(finding, format!("set `{} = \"http://…\"`", scope.name("upstream.url")));
     } else if let Err(message) = address::web(url) {
-        report.together(Severity::Error, scope, paths, message);
+        let finding = report.together(Severity::Error, scope, paths, message);
+        if url.scheme().is_none() {
+            help(finding, "write it with http:// or https:// in front");
+        }
     } else if leads_to(url, listener) {
         report.together(Severity::Error, scope, paths, "this is the proxy's own address: it would call itself");
     }

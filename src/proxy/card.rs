@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header, response};
 use http_body_util::BodyExt;
 use http_body_util::Limited;
 use tower_service::Service;
@@ -19,7 +19,7 @@ use crate::middleware::{BoxError, CardRewrite, ReplyBody, RequestBody, decode};
 /// A card larger than this is none.
 const LARGEST: usize = 4 << 20;
 
-/// How long the agent may take over its card when the proxy starts.
+/// How long the agent may take over its card, which agents have in memory.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where a route's agent is, and how its card is shown. Clones are one.
@@ -34,8 +34,28 @@ struct Inner {
     /// The public URL of the route; known once the listener is bound.
     base: OnceLock<String>,
     rules: String,
-    /// The last card that could be shown, for when the agent is down.
-    last: Mutex<Option<(HeaderMap, String)>>,
+    /// The last card that anybody might see, for when the agent is down.
+    last: Mutex<Option<Fetched>>,
+}
+
+/// The card as the agent has it, with its headers.
+type Fetched = (HeaderMap, Bytes);
+
+/// Why there is no card.
+#[derive(Debug, thiserror::Error)]
+enum NoCard {
+    /// The agent does not show it to this client.
+    #[error("the agent answers {} at {path}", head.status)]
+    Refused { head: Box<response::Parts>, path: String },
+    /// The agent cannot be asked, or does not know itself what to say.
+    #[error("{}", chain(&**.0))]
+    Failed(BoxError),
+}
+
+impl NoCard {
+    fn says_not_found(&self) -> bool {
+        matches!(self, Self::Refused { head, .. } if head.status == StatusCode::NOT_FOUND)
+    }
 }
 
 /// What was learned of an agent by reading its card.
@@ -74,7 +94,9 @@ impl Cards {
         if let Ok(seen) = &seen {
             inner.mount.clone_from(&seen.mount);
         }
-        let base = format!("{}{}", inner.located.origin, inner.mount).parse().map_err(invalid)?;
+        let rpc = seen.as_ref().ok().and_then(|seen| seen.rpc_path.as_deref());
+        let root = root(&inner.mount, [rpc.unwrap_or_default(), route.upstream.url.path()]);
+        let base = format!("{}{root}", inner.located.origin).parse().map_err(invalid)?;
         Ok(Discovered { cards: Self(Arc::new(inner)), base, seen })
     }
 
@@ -86,7 +108,7 @@ impl Cards {
 
     /// What is lost of the card when the proxy shows it; or why nothing of it can be shown.
     pub async fn shown(&self) -> Result<Vec<String>, String> {
-        let fetched = self.0.fetch(&Method::GET, &HeaderMap::new()).await.map_err(|error| error.to_string())?;
+        let fetched = self.0.fetch(&HeaderMap::new()).await.map_err(|error| error.to_string())?;
         self.0.rewrite(&fetched.1).map(|rewritten| rewritten.warnings).map_err(|error| error.to_string())
     }
 
@@ -131,53 +153,75 @@ impl Inner {
     }
 
     async fn look(&self) -> Result<Seen, String> {
-        let fetch = async { self.fetch(&Method::GET, &HeaderMap::new()).await };
-        let fetched = tokio::time::timeout(PATIENCE, fetch).await.map_err(|_| "it does not answer".to_owned())?;
-        let (_, card) = fetched.map_err(|error| chain(&*error))?;
-        card::read(&card, &self.places()).map_err(|error| error.to_string())
+        let fetched = self.fetch(&HeaderMap::new()).await.map_err(|error| error.to_string())?;
+        let seen = card::read(&fetched.1, &self.places()).map_err(|error| error.to_string());
+        self.keep(fetched);
+        seen
     }
 
     async fn serve(&self, method: &Method, asked: &HeaderMap) -> Response<ReplyBody> {
-        let shown = match self.fetch(&Method::GET, asked).await {
-            Ok((headers, card)) => match self.rewrite(&card) {
-                Ok(rewritten) => Ok((headers, rewritten.body)),
-                Err(error) => Err(error.to_string()),
+        let why = match self.fetch(asked).await {
+            Ok(fetched) => match self.rewrite(&fetched.1) {
+                Ok(shown) => {
+                    let answer = answer(method, asked, &fetched.0, &shown.body);
+                    if is_for_all(asked, &fetched.0) {
+                        self.keep(fetched);
+                    }
+                    return answer;
+                }
+                Err(error) => error.to_string(),
             },
-            Err(error) => Err(chain(&*error)),
+            Err(refusal @ NoCard::Refused { .. }) => return unavailable(&refusal.to_string(), Some(&refusal)),
+            Err(error) => error.to_string(),
         };
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        match (shown, &*last) {
-            (Ok(shown), _) => {
-                let answer = answer(method, asked, &shown.0, &shown.1);
-                *last = Some(shown);
-                answer
-            }
-            (Err(why), Some((headers, body))) => {
-                tracing::warn!(%why, "the agent card is served as it was last seen");
-                answer(method, asked, headers, body)
-            }
-            (Err(why), None) => {
-                tracing::warn!(%why, "no agent card");
-                unavailable(&why)
-            }
+        if let Some((headers, body)) = self.kept() {
+            tracing::warn!(%why, "the agent card is served as it was last seen");
+            return answer(method, asked, &headers, &body);
         }
+        tracing::warn!(%why, "no agent card");
+        unavailable(&why, None)
+    }
+
+    fn keep(&self, fetched: Fetched) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(fetched);
+    }
+
+    /// The last card, as the proxy shows it.
+    fn kept(&self) -> Option<(HeaderMap, String)> {
+        let (headers, card) = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        Some((headers, self.rewrite(&card).ok()?.body))
     }
 
     /// The card as the agent has it, from the first place where there is one.
-    async fn fetch(&self, method: &Method, headers: &HeaderMap) -> Result<(HeaderMap, Bytes), BoxError> {
-        let mut failed: BoxError = "the agent has no card".into();
-        for url in &self.located.card_urls {
-            let path = url.strip_prefix(&self.located.origin).unwrap_or(url);
-            match self.get(method, path, headers).await {
-                Ok(fetched) => return Ok(fetched),
-                Err(error) => failed = error,
-            }
-        }
-        Err(failed)
+    async fn fetch(&self, headers: &HeaderMap) -> Result<Fetched, NoCard> {
+        let found = tokio::time::timeout(PATIENCE, self.find(headers)).await;
+        found.unwrap_or_else(|_| Err(NoCard::Failed("it does not answer".into())))
     }
 
-    async fn get(&self, method: &Method, path: &str, headers: &HeaderMap) -> Result<(HeaderMap, Bytes), BoxError> {
-        let mut request = Request::builder().method(method).uri(path).body(RequestBody::empty())?;
+    async fn find(&self, headers: &HeaderMap) -> Result<Fetched, NoCard> {
+        let mut failed = None;
+        for url in &self.located.card_urls {
+            let path = url.strip_prefix(&self.located.origin).unwrap_or(url);
+            match self.get(path, headers).await {
+                Ok(fetched) => return Ok(fetched),
+                // That there is none in one of the places says less than any other fault.
+                Err(error) => failed = failed.filter(|failed: &NoCard| !failed.says_not_found()).or(Some(error)),
+            }
+        }
+        Err(failed.unwrap_or_else(|| NoCard::Failed("the agent has no card".into())))
+    }
+
+    async fn get(&self, path: &str, headers: &HeaderMap) -> Result<Fetched, NoCard> {
+        let (head, body) = self.ask(path, headers).await.map_err(NoCard::Failed)?;
+        match head.status {
+            StatusCode::OK => decoded(head.headers, body).map_err(NoCard::Failed),
+            status if status.is_client_error() => Err(NoCard::Refused { head: Box::new(head), path: path.to_owned() }),
+            status => Err(NoCard::Failed(format!("the agent answers {status} at {path}").into())),
+        }
+    }
+
+    async fn ask(&self, path: &str, headers: &HeaderMap) -> Result<(response::Parts, Bytes), BoxError> {
+        let mut request = Request::builder().uri(path).body(RequestBody::empty())?;
         *request.headers_mut() = headers.clone();
         // The whole card is needed, whatever part of it the client has, and in bytes that can be read.
         for name in [header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE, header::RANGE, header::CONTENT_LENGTH] {
@@ -185,19 +229,33 @@ impl Inner {
         }
         request.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let (head, body) = self.upstream.clone().call(request).await?.into_parts();
-        let body = Limited::new(body, LARGEST).collect().await?.to_bytes();
-        if head.status != StatusCode::OK {
-            return Err(format!("the agent answers {} at {path}", head.status).into());
-        }
-        let encoding = head.headers.get(header::CONTENT_ENCODING).and_then(|value| value.to_str().ok());
-        let body = match encoding {
-            Some(encoding) => {
-                decode(encoding, &body, LARGEST).ok_or("the card's content-encoding cannot be decoded")?
-            }
-            None => body,
-        };
-        Ok((head.headers, body))
+        Ok((head, Limited::new(body, LARGEST).collect().await?.to_bytes()))
     }
+}
+
+/// The path of the base, with the slash at the end that the card gives it, else whoever configured it: agents differ on that.
+fn root<'a>(mount: &'a str, said: [&'a str; 2]) -> &'a str {
+    said.into_iter().find(|path| !path.is_empty() && path.trim_end_matches('/') == mount).unwrap_or(mount)
+}
+
+fn decoded(headers: HeaderMap, body: Bytes) -> Result<Fetched, BoxError> {
+    let encoding = headers.get(header::CONTENT_ENCODING).and_then(|value| value.to_str().ok());
+    let body = match encoding {
+        Some(encoding) => decode(encoding, &body, LARGEST).ok_or("the card's content-encoding cannot be decoded")?,
+        None => body,
+    };
+    Ok((headers, body))
+}
+
+/// Whether anybody may see this card: it was asked for without a credential, and the agent does not forbid to keep it.
+fn is_for_all(asked: &HeaderMap, from: &HeaderMap) -> bool {
+    let forbids = |value: &HeaderValue| {
+        let value = value.to_str().unwrap_or_default().to_ascii_lowercase();
+        value.contains("private") || value.contains("no-store")
+    };
+    !asked.contains_key(header::AUTHORIZATION)
+        && !asked.contains_key(header::COOKIE)
+        && !from.get_all(header::CACHE_CONTROL).iter().any(forbids)
 }
 
 /// An error with what stands behind it.
@@ -244,10 +302,19 @@ fn answer(method: &Method, asked: &HeaderMap, from: &HeaderMap, body: &str) -> R
     response
 }
 
-fn unavailable(why: &str) -> Response<ReplyBody> {
+/// Why there is no card; where the agent says no, its status, and how to ask for a yes.
+fn unavailable(why: &str, refusal: Option<&NoCard>) -> Response<ReplyBody> {
     let body = format!("{{\"error\":{}}}", crate::json::quote(&format!("no agent card: {why}")));
     let mut response = Response::new(ReplyBody::whole(body));
     *response.status_mut() = StatusCode::BAD_GATEWAY;
+    if let Some(NoCard::Refused { head, .. }) = refusal {
+        *response.status_mut() = head.status;
+        for name in [header::WWW_AUTHENTICATE, header::RETRY_AFTER] {
+            for value in head.headers.get_all(&name) {
+                response.headers_mut().append(&name, value.clone());
+            }
+        }
+    }
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

@@ -1,5 +1,6 @@
 //! The end of the process: what asks for it, and how it went.
 
+use std::fmt;
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -12,6 +13,19 @@ pub enum DrainOutcome {
     Finished,
     /// So many connections were cut, since their requests ran longer than they were given.
     Cut(usize),
+    /// No connection was left, but turns whose clients had left were not finished.
+    Unfinished,
+}
+
+impl fmt::Display for DrainOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Finished => f.write_str("every request had its answer"),
+            Self::Cut(1) => f.write_str("1 connection was cut"),
+            Self::Cut(connections) => write!(f, "{connections} connections were cut"),
+            Self::Unfinished => f.write_str("turns whose clients had left were cut"),
+        }
+    }
 }
 
 /// SIGTERM and SIGINT, caught from here on: the first signal of either ends the first future, the next one the second. Needs a runtime.

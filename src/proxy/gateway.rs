@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use futures_util::future::try_join_all;
+use futures_util::future::{FutureExt, try_join_all};
+use tokio::time::Instant;
 use tower_layer::Layer;
 
 use super::card::{Cards, Discovered};
@@ -20,6 +22,7 @@ use crate::store::{Memory, MemoryLimits, Store};
 pub struct Gateway {
     proxy: Proxy,
     layers: Vec<ConversationLayer>,
+    drain: Duration,
     report: String,
 }
 
@@ -49,7 +52,7 @@ impl Gateway {
             found.cards.set_base(&format!("{}{}", public.trim_end_matches('/'), route.prefix));
         }
         let report = report(&config, &proxy, &found);
-        Ok(Self { proxy, layers, report })
+        Ok(Self { proxy, layers, drain: config.listener.drain, report })
     }
 
     /// Where it listens, which agents and dialects it found, which store, which identity rule, and what to know about it: for people, a line
@@ -63,19 +66,30 @@ impl Gateway {
         self.proxy.local_addr()
     }
 
-    /// Serves until `shutdown`, then lets running requests and turns finish. `at_once` ends the wait for them.
+    /// Serves until `shutdown`, then lets running requests, and turns whose clients have left, finish within the listener's `drain`.
+    /// `at_once` ends the wait for them.
     pub async fn serve(self, shutdown: impl Future<Output = ()>, at_once: impl Future<Output = ()>) -> DrainOutcome {
-        let outcome = self.proxy.serve(shutdown, at_once).await;
-        if outcome == DrainOutcome::Finished {
-            // What the clients of these turns have left is short: each is bounded by its agent's timeouts.
-            let rest = async {
-                for layer in &self.layers {
-                    layer.drained().await;
-                }
-            };
-            let _ = tokio::time::timeout(std::time::Duration::from_secs(5), rest).await;
+        let (asked, end) = (OnceLock::new(), at_once.shared());
+        let shutdown = async {
+            shutdown.await;
+            let _ = asked.set(Instant::now());
+        };
+        let outcome = self.proxy.serve(shutdown, end.clone()).await;
+        if outcome != DrainOutcome::Finished {
+            return outcome;
         }
-        outcome
+        let rest = async {
+            for layer in &self.layers {
+                layer.drained().await;
+            }
+        };
+        let left = self.drain.saturating_sub(asked.get().map(Instant::elapsed).unwrap_or_default());
+        tokio::select! {
+            biased;
+            () = rest => DrainOutcome::Finished,
+            () = tokio::time::sleep(left) => DrainOutcome::Unfinished,
+            () = end => DrainOutcome::Unfinished,
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use tower_service::Service;
 
 use super::drain::DrainOutcome;
 use super::headers::Peer;
+use super::inflow::Inflow;
 use crate::config::Listener;
 use crate::middleware::{BoxError, ReplyBody};
 
@@ -75,7 +76,7 @@ impl Server {
         at_once: impl Future<Output = ()>,
     ) -> DrainOutcome
     where
-        A: Service<Request<Incoming>, Response = Response<ReplyBody>> + Clone + Send + 'static,
+        A: Service<Request<Inflow>, Response = Response<ReplyBody>> + Clone + Send + 'static,
         A::Error: Into<BoxError>,
         A::Future: Send,
     {
@@ -104,7 +105,7 @@ impl Server {
     /// Never ends; the socket closes when its future is dropped.
     async fn accept<A>(self, app: A, connections: &Connections, open: &GracefulShutdown)
     where
-        A: Service<Request<Incoming>, Response = Response<ReplyBody>> + Clone + Send + 'static,
+        A: Service<Request<Inflow>, Response = Response<ReplyBody>> + Clone + Send + 'static,
         A::Error: Into<BoxError>,
         A::Future: Send,
     {
@@ -159,7 +160,7 @@ impl Connections {
 
     async fn serve<A>(self, stream: TcpStream, peer: SocketAddr, app: A, open: Watcher)
     where
-        A: Service<Request<Incoming>, Response = Response<ReplyBody>> + Clone + Send + 'static,
+        A: Service<Request<Inflow>, Response = Response<ReplyBody>> + Clone + Send + 'static,
         A::Error: Into<BoxError>,
         A::Future: Send,
     {
@@ -182,12 +183,13 @@ fn per_request<A>(
     spoke: Arc<AtomicBool>,
 ) -> impl hyper::service::Service<Request<Incoming>, Response = Response<ReplyBody>, Error = BoxError, Future: Send + 'static>
 where
-    A: Service<Request<Incoming>, Response = Response<ReplyBody>> + Clone + Send + 'static,
+    A: Service<Request<Inflow>, Response = Response<ReplyBody>> + Clone + Send + 'static,
     A::Error: Into<BoxError>,
     A::Future: Send,
 {
-    hyper::service::service_fn(move |mut request: Request<Incoming>| {
+    hyper::service::service_fn(move |request: Request<Incoming>| {
         spoke.store(true, Ordering::Relaxed);
+        let mut request = Inflow::of(request);
         request.extensions_mut().insert(Peer(peer));
         let mut app = app.clone();
         async move {

@@ -18,6 +18,7 @@ pub mod gateway;
 pub mod headers;
 pub mod health;
 pub mod identity;
+pub mod inflow;
 pub mod listener;
 pub mod refusal;
 pub mod route;

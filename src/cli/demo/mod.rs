@@ -35,7 +35,7 @@ pub async fn demo(args: DemoArgs, start_proxy: impl AsyncFnOnce(SocketAddr) -> i
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Standard error may be closed, and there is no other place to say so.
-            let _ = writeln!(io::stderr(), "demo: {error}");
+            let _ = writeln!(io::stderr(), "demo: {}", super::chain(&error));
             ExitCode::FAILURE
         }
     }

@@ -1,0 +1,15 @@
+//! The binary as its users have it: a process, its sockets, and what it prints. Agents are scripted, on ports of 127.0.0.1 that the kernel
+//! picks; where a test waits, it waits for a request, a line or a latch.
+
+mod agent;
+mod process;
+mod wire;
+
+mod card;
+mod command;
+mod end;
+mod limits;
+mod logs;
+mod sockets;
+mod start;
+mod talk;
