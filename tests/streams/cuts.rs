@@ -143,7 +143,7 @@ async fn ends_at(recording: &Recording, at: usize, then: Then, breaks: bool) {
     assert_eq!(ends.count(), usize::from(known), "{why}");
     let tasks = events.iter().filter(|event| event["result"]["kind"] == "task" || event["result"]["task"].is_object());
     assert!(tasks.count() <= 1, "{why}");
-    if at % 2 == 0 {
+    if at.is_multiple_of(2) {
         let given = goes_on(&proxy, &stage, &agent, "c").await;
         assert_eq!(given.contains(recording.text), whole, "{why}\n{given}");
     }
