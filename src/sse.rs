@@ -117,6 +117,15 @@ impl Event {
         Some(Cow::Owned(data))
     }
 
+    /// Its bytes where nothing follows it: an event is whole with the CR of its last line end, whose LF may not have come yet.
+    pub fn last(&self) -> Vec<u8> {
+        let mut raw = self.raw.clone();
+        if raw.ends_with(b"\r") && self.line_end() == b"\r\n" {
+            raw.push(b'\n');
+        }
+        raw
+    }
+
     /// The event with other data; its other fields and comments stay. `data` must be one line.
     pub fn with_data(&self, data: &str) -> Vec<u8> {
         let end = self.line_end();
@@ -234,6 +243,8 @@ mod tests {
         );
         assert_eq!(event("data:a\n\n").with_data("new"), b"data: new\n\n");
         assert_eq!(event("data:a\r\r").with_data("new"), b"data: new\r\r");
+        assert_eq!(event("data:a\r\n\r").last(), b"data:a\r\n\r\n");
+        assert_eq!(event("data:a\r\r").last(), b"data:a\r\r");
     }
 
     #[test]

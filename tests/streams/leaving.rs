@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use a2a_multiturn::conversation::policy::{OnDisconnect, Policy};
+use http_body_util::BodyExt;
 use serde_json::json;
 
-use super::stage::{Reader, Stage, Task03, event, goes_on, proxy, settles_down, state, stream_03, timed, with};
+use super::stage::{Feed, Reader, Stage, Task03, event, goes_on, proxy, settles_down, state, stream_03, timed, with};
 use super::stores::Tried;
 use crate::support::memory;
 
@@ -133,5 +134,51 @@ async fn a_client_that_answers_at_once_is_not_refused() {
             tokio::spawn(reader.rest());
         }
         assert_eq!(ids["taskId"], "u-0");
+    }
+}
+
+/// What an agent does in the middle of its reply.
+async fn misbehaves(how: usize, feed: Feed, task: &Task03) {
+    match how % 5 {
+        0 => feed.bytes(event(&task.piece("response", "two.", true)) + &event(&task.status("completed"))),
+        1 => drop(feed),
+        2 => feed.breaks(),
+        3 => feed.bytes("data: {\"id\":1,\"result\":{\"kind\":\"status-up"),
+        _ => feed.closed().await,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn hundreds_of_clients_leave_and_every_context_takes_its_next_turn() {
+    for policy in [Policy::default(), abort()] {
+        let stage = Stage::default();
+        let (proxy, agent) = with(&stage, policy);
+        let mut at_work = Vec::new();
+        for number in 0..500_usize {
+            let task = Task03(format!("t-{number}").leak(), "agents");
+            let begun = [task.task("submitted"), task.status("working"), task.piece("response", "One, ", false)];
+            let raw: String = begun.iter().map(event).collect();
+            let feed = stage.stream();
+            let request = stream_03("x", json!({ "contextId": format!("c-{number}") }));
+            let response = proxy.response(request.to_string()).await;
+            feed.bytes(raw.as_bytes()[..number * 7919 % (raw.len() + 1)].to_vec());
+            let leaves_after = number % 4;
+            at_work.push(tokio::spawn(async move {
+                let mut body = response.into_body();
+                for _ in 0..leaves_after {
+                    let _ = tokio::time::timeout(Duration::from_secs(1), body.frame()).await;
+                }
+                drop(body);
+                misbehaves(number / 4, feed, &task).await;
+            }));
+        }
+        for work in at_work {
+            work.await.unwrap();
+        }
+        // Silence, a look and its subscriptions are all bounded.
+        tokio::time::timeout(Duration::from_secs(1000), proxy.layer.drained()).await.expect("nothing goes on");
+        for number in 0..500 {
+            goes_on(&proxy, &stage, &agent, &format!("c-{number}")).await;
+        }
     }
 }

@@ -203,7 +203,7 @@ fn hostile() -> impl Strategy<Value = Vec<u8>> {
 async fn survives(raw: Vec<u8>, pieces: usize) {
     let stage = Stage::default();
     let (proxy, agent) = proxy(&stage);
-    let chunks = raw.chunks(pieces.max(1)).map(|chunk| Bytes::copy_from_slice(chunk)).collect();
+    let chunks = raw.chunks(pieces.max(1)).map(Bytes::copy_from_slice).collect();
     stage.pieces(chunks);
     let answer = proxy.response(stream_03("x", ids()).to_string()).await;
     let bytes = tokio::time::timeout(Duration::from_secs(3600), answer.into_body().collect()).await;
@@ -213,7 +213,7 @@ async fn survives(raw: Vec<u8>, pieces: usize) {
     splitter.push(&bytes);
     let mut last = None;
     while let Some(event) = splitter.take().unwrap() {
-        last = event.data().filter(|data| !data.is_empty()).map(|data| data.into_owned()).or(last);
+        last = event.data().filter(|data| !data.is_empty()).map(std::borrow::Cow::into_owned).or(last);
     }
     assert!(!splitter.is_amid_event(), "{}", String::from_utf8_lossy(&bytes));
     let last: serde_json::Value = serde_json::from_slice(&last.expect("an event")).unwrap();

@@ -207,7 +207,7 @@ impl Pump {
         self.began = true;
         if edits.is_empty() {
             self.audience.tell(doc.text(), last);
-            self.write(event.raw.clone()).await;
+            self.write(if last { event.last() } else { event.raw.clone() }).await;
         } else {
             let data = one_line(edits.apply(doc.text()));
             self.audience.tell(&data, last);
