@@ -99,6 +99,7 @@ pub(super) const SHARED: &[Key<Route>] = keys![route: Route;
     "limits.id_bytes" => route.policy.limits.id_bytes, least(UUID, size);
     "timeouts.first_byte" => route.policy.timeouts.first_byte, least(MOMENT, duration);
     "timeouts.idle" => route.policy.timeouts.idle, least(MOMENT, duration);
+    "timeouts.request_idle" => route.policy.timeouts.request_idle, least(MOMENT, duration);
     "timeouts.look" => route.policy.timeouts.look, least(MOMENT, duration);
     "cors.origins" => cors(route).origins, origins;
     "cors.credentials" => cors(route).credentials, flag;

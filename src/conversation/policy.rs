@@ -344,12 +344,19 @@ pub struct Timeouts {
     pub first_byte: Duration,
     /// Between two pieces of the reply's body.
     pub idle: Duration,
+    /// Between two pieces of the request's body.
+    pub request_idle: Duration,
     /// For calls that the proxy makes of its own (a look at a task).
     pub look: Duration,
 }
 
 impl Default for Timeouts {
     fn default() -> Self {
-        Self { first_byte: Duration::from_secs(600), idle: Duration::from_secs(120), look: Duration::from_millis(500) }
+        Self {
+            first_byte: Duration::from_secs(600),
+            idle: Duration::from_secs(120),
+            request_idle: Duration::from_secs(30),
+            look: Duration::from_millis(500),
+        }
     }
 }

@@ -63,6 +63,11 @@ impl Refusal {
         Self { status: 413, ..Self::too_large(limit) }
     }
 
+    /// The request did not come to its end in time.
+    pub fn stalled() -> Self {
+        Self { status: 408, ..Self::new(-32600, "the request's body stalled") }
+    }
+
     /// The request's body is encoded in a way that cannot be read.
     pub fn encoded(encoding: &str) -> Self {
         Self { status: 415, ..Self::new(-32600, format!("a body with content-encoding {encoding} cannot be read")) }

@@ -60,6 +60,8 @@ pub(super) struct Core {
     /// Ends what would only wait.
     pub(super) closing: CancellationToken,
     pub(super) card: Option<CardRewrite>,
+    /// Whether another proxy in front is believed.
+    pub(super) trusts_hop: bool,
     /// Calls to the agent that can be dropped at the client's wish.
     cancels: Mutex<HashMap<ContextKey, Arc<Notify>>>,
     /// Who reads which turn.
@@ -79,6 +81,7 @@ impl Core {
             tracker: TaskTracker::new(),
             closing: CancellationToken::new(),
             card: None,
+            trusts_hop: false,
             cancels: Mutex::default(),
             readers: Readers::default(),
             refused: Mutex::default(),

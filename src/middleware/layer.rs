@@ -54,6 +54,16 @@ impl ConversationLayer {
         self
     }
 
+    /// Leaves alone what another proxy in front has put into its conversation already, told by [`HOP_HEADER`]: only where clients cannot
+    /// reach the layer but through that proxy, since the header is a way past guard and identity. To be called before the layer is used.
+    #[must_use]
+    pub fn trusting_hop(mut self) -> Self {
+        if let Some(core) = Arc::get_mut(&mut self.core) {
+            core.trusts_hop = true;
+        }
+        self
+    }
+
     /// Waits until everything that outlived its request has ended. To be called once no more requests come.
     pub async fn drained(&self) {
         self.core.closing.cancel();
@@ -101,10 +111,13 @@ where
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
         // The ready one is this one; the clone has to become ready itself.
         let clone = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, clone);
+        if !self.core.trusts_hop {
+            request.headers_mut().remove(HOP_HEADER);
+        }
         if let Some(binding) = foreign(&request).filter(|_| self.core.policy.mode == Mode::Converse) {
             return Box::pin(std::future::ready(Ok(respond::foreign(binding))));
         }
@@ -209,17 +222,17 @@ enum Taken {
 }
 
 async fn take_in(core: &Core, head: &mut http::request::Parts, mut body: Boxed) -> Result<Taken, Refusal> {
-    let limit = core.policy.limits.request_bytes;
+    let (limit, idle) = (core.policy.limits.request_bytes, core.policy.timeouts.request_idle);
     let encoding = reading::encoding(&head.headers).map(str::to_owned);
     let first = match &encoding {
         // What it begins with shows when it has been decoded.
         Some(_) => Bytes::new(),
-        None => match reading::first_piece(&mut body).await.map_err(|error| unread(&error, limit))? {
+        None => match reading::first_piece(&mut body, idle).await.map_err(|error| unread(&error, limit))? {
             first if reading::may_be_json(&first) => first,
             first => return Ok(Taken::Other(RequestBody::resumed(first, body))),
         },
     };
-    let whole = reading::read(RequestBody::resumed(first, body), limit, None).await;
+    let whole = reading::read(RequestBody::resumed(first, body), limit, Some(idle)).await;
     let bytes = whole.map_err(|error| unread(&error, limit))?;
     let Some(encoding) = encoding else { return Ok(Taken::Json(bytes)) };
     let decoded = reading::decode(&encoding, &bytes, limit).ok_or_else(|| Refusal::encoded(&encoding))?;
@@ -230,7 +243,8 @@ async fn take_in(core: &Core, head: &mut http::request::Parts, mut body: Boxed) 
 fn unread(error: &ReadError, limit: usize) -> Refusal {
     match error {
         ReadError::TooLarge => Refusal::not_read(limit),
-        ReadError::Idle | ReadError::Broken(_) => Refusal::unreadable(-32600, "the request's body broke off"),
+        ReadError::Idle => Refusal::stalled(),
+        ReadError::Broken(_) => Refusal::unreadable(-32600, "the request's body broke off"),
     }
 }
 

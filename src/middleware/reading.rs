@@ -58,13 +58,13 @@ where
 }
 
 /// The first bytes of a body that are more than white space; all of it, where there are none.
-pub(super) async fn first_piece<B>(body: &mut B) -> Result<Bytes, ReadError>
+pub(super) async fn first_piece<B>(body: &mut B, idle: Duration) -> Result<Bytes, ReadError>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
     let mut first = BytesMut::new();
-    while let Some(frame) = body.frame().await {
+    while let Some(frame) = tokio::time::timeout(idle, body.frame()).await.map_err(|_| ReadError::Idle)? {
         let Ok(data) = frame.map_err(|error| ReadError::Broken(error.into()))?.into_data() else { continue };
         if first.is_empty() && !data.trim_ascii().is_empty() {
             return Ok(data);
