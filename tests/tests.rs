@@ -13,6 +13,7 @@ mod guard;
 #[cfg(feature = "proxy")]
 mod house;
 mod in_process;
+mod left_out;
 mod operations;
 mod record;
 mod replies;
