@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use a2a_multiturn::conversation::policy::{OnDisconnect, Reject};
 use a2a_multiturn::middleware::BoxError;
-use futures_util::future::{join_all, poll_immediate};
+use futures_util::future::join_all;
 use http::Response;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;

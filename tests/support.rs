@@ -249,6 +249,10 @@ impl Proxy {
         self.with_header("a2a-extensions", URI)
     }
 
+    pub fn service(&self) -> Conversation<Agent> {
+        self.service.clone()
+    }
+
     pub fn as_principal(&self, name: &str) -> Self {
         Self { principal: Some(name.into()), ..self.clone() }
     }

@@ -2,6 +2,7 @@
 
 #![allow(missing_docs)]
 
+mod alone;
 #[cfg(feature = "proxy")]
 mod binary;
 mod chains;
@@ -10,6 +11,7 @@ mod conversations;
 mod digest;
 mod digests;
 mod guard;
+mod hostile;
 #[cfg(feature = "proxy")]
 mod house;
 mod in_process;
@@ -21,3 +23,4 @@ mod rewrites;
 mod slow;
 mod streams;
 mod support;
+mod waiting;

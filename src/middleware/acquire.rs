@@ -303,13 +303,8 @@ impl Exchange {
     /// A turn that another request began, in this one's hands.
     pub(super) fn resumed(&self, guard: Guard, context: Arc<Context>, pending: Pending) -> Running {
         let bound = pending.bound.unwrap_or_else(|| unbound(""));
-        let mut opening = pending.opening;
-        if !opening.joined.is_empty() {
-            // From here on it ends like any other.
-            opening = Arc::new(crate::turn::Opening { joined: Vec::new(), ..(*opening).clone() });
-        }
-        let chain = self.chain(&context, &opening, Some(&bound));
-        let turn = self.machine(&context, opening, chain);
+        let chain = self.chain(&context, &pending.opening, Some(&bound));
+        let turn = self.machine(&context, pending.opening, chain);
         let context_id = guard.key().map(|key| key.context_id.to_string());
         let history_length = turn.opening.history_length;
         Running {
@@ -321,6 +316,8 @@ impl Exchange {
             originals: Vec::new(),
             history_length,
             injected: 0,
+            joins: false,
+            left: pending.state,
         }
     }
 

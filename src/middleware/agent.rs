@@ -88,25 +88,42 @@ impl Agent {
 
     /// The request, with another body than the client's.
     fn request(&self, body: RequestBody) -> Request<RequestBody> {
+        let mut request = self.unmarked(body);
+        let headers = request.headers_mut();
+        // What comes back has to be read.
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        headers.insert(HOP_HEADER, HeaderValue::from_static("1"));
+        request
+    }
+
+    fn unmarked(&self, body: RequestBody) -> Request<RequestBody> {
         let mut request = Request::new(body);
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.uri.clone();
         *request.headers_mut() = self.headers.clone();
         *request.extensions_mut() = self.extensions.clone();
         let headers = request.headers_mut();
-        // Framing is that of the new body; what comes back has to be read.
+        // Framing is that of the new body.
         for name in [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONTENT_ENCODING, header::EXPECT] {
             headers.remove(name);
         }
-        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        headers.insert(HOP_HEADER, HeaderValue::from_static("1"));
         request
+    }
+
+    /// Passes on what is not read: no header says that anything was done, and the answer comes as the client asked for it.
+    pub(super) async fn pass(&mut self, body: Bytes) -> Result<Response<AgentBody>, Refusal> {
+        let request = self.unmarked(RequestBody::whole(body));
+        self.call(request).await
     }
 
     /// Sends the body, waits for the head of the answer.
     pub(super) async fn send(&mut self, body: Bytes) -> Result<Response<AgentBody>, Refusal> {
         log_body("to the agent", &body);
         let request = self.request(RequestBody::whole(body));
+        self.call(request).await
+    }
+
+    async fn call(&mut self, request: Request<RequestBody>) -> Result<Response<AgentBody>, Refusal> {
         let call = self.call.get_mut().unwrap_or_else(PoisonError::into_inner);
         let answer = call(request);
         let answer = tokio::time::timeout(self.timeouts.first_byte, answer).await.map_err(|_| Refusal::timeout())?;

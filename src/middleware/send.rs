@@ -51,6 +51,10 @@ pub(super) struct Running {
     /// The `historyLength` of the request that is answered.
     pub(super) history_length: Option<u64>,
     pub(super) injected: usize,
+    /// Whether the message joins a turn that waits: where it fails the turn goes on waiting.
+    pub(super) joins: bool,
+    /// The state in which the turn was left, where it was begun by another request.
+    pub(super) left: State,
 }
 
 pub(super) type Outcome = Result<Response<ReplyBody>, Refusal>;
@@ -151,6 +155,8 @@ impl Exchange {
             originals: originals(send),
             history_length: send.history_length,
             injected: opened.injected,
+            joins: false,
+            left: State::Working,
             context,
         };
         let body = opened.body.map_or(bytes, Bytes::from);
@@ -193,6 +199,8 @@ impl Exchange {
             originals: originals(send),
             history_length: send.history_length,
             injected: 0,
+            joins: true,
+            left: pending.state,
         };
         self.run(send, running, body.into()).await
     }
@@ -428,7 +436,7 @@ impl Running {
         let pending = Pending {
             opening: Arc::clone(&self.turn.opening),
             bound: self.bound.clone(),
-            state: self.turn.state().unwrap_or(State::Working),
+            state: self.turn.state().unwrap_or(self.left),
             idle: true,
             looked_at: now,
         };

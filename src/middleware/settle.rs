@@ -62,7 +62,7 @@ pub(super) async fn end(core: &Core, running: &mut Running) -> Ended {
 
 /// Settles a turn as failed: kept apart, never shown to the agent. The task that was open stays open where the agent made none.
 pub(super) async fn fail(core: &Core, running: &mut Running, why: &str) -> Option<Ended> {
-    if !running.turn.opening.joined.is_empty() {
+    if running.joins {
         // What joined the turn failed, not the turn.
         if let Err(error) = running.leave_unsettled(core.now()).await {
             tracing::warn!(%error, "a waiting turn was lost");

@@ -11,6 +11,7 @@ use futures_util::future::{Either, select};
 use http::Response;
 use tokio::sync::mpsc;
 
+use super::acquire::SUPERSEDED;
 use super::body::ReplyBody;
 use super::core::timestamp;
 use super::guard::Guard;
@@ -99,6 +100,11 @@ impl Subscription {
             let Some((in_flight, pending)) = subject.pending.clone() else { return self.tell_end(&subject).await };
             if pending.idle {
                 match self.exchange.take(&subject, in_flight.token).await {
+                    Ok(Some(guard)) if in_flight.superseded => {
+                        let context = Arc::clone(&subject.found.context);
+                        self.exchange.set_apart(guard, context, pending, SUPERSEDED).await;
+                        continue;
+                    }
                     Ok(Some(guard)) => return self.read(guard, &subject, pending).await,
                     // Somebody else was faster.
                     Ok(None) => {}

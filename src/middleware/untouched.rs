@@ -13,7 +13,7 @@ use crate::exchange::{Refusal, Send};
 impl Exchange {
     /// The request as it came, and the answer as it comes.
     pub(super) async fn pass(&mut self, bytes: Bytes) -> Outcome {
-        let answer = self.agent.send(bytes).await?;
+        let answer = self.agent.pass(bytes).await?;
         Ok(answer.map(|body| ReplyBody::untouched(body.map_err(|error| error))))
     }
 

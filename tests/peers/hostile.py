@@ -439,7 +439,8 @@ def other_methods(h):
         answer = wire.answer()
         h.check("and a message on the same connection", answer and b"I heard: Good day" in answer.body, answer)
     h.seen("DELETE")
-    for line in ("OPTIONS * HTTP/1.1", "TRACE / HTTP/1.1", "CONNECT 127.0.0.1:22 HTTP/1.1", "BREW / HTTP/1.1", "PUT / HTTP/1.1", "DELETE / HTTP/1.1", "PRI * HTTP/2.0"):
+    lines = ["OPTIONS *", "TRACE /", "CONNECT 127.0.0.1:22", "BREW /", "PUT /", "DELETE /"]
+    for line in [*(f"{one} HTTP/1.1" for one in lines), "PRI * HTTP/2.0"]:
         answer = h.ask(h.http(b"", line=line))
         h.check(f"{line}: an answer or the end, and no success", answer is None or answer.status >= 400 or line.startswith("OPTIONS"), answer and answer.status)
     # Some other request that has a message in it.
@@ -523,6 +524,7 @@ def too_large(h):
 def unreadable(h):
     """bodies that are none, or that say two things"""
     good = h.call("send", h.message("twice"))
+    deep = b"[" * 100_000 + b"]" * 100_000
     twice = good.replace(b'"method"', b'"method": "none", "method"')
     for name, body, codes in (
         ("no JSON", b"{", (-32700,)),
@@ -537,7 +539,7 @@ def unreadable(h):
         ("an id that is a list", good.replace(b'"id": "x"', b'"id": [1]'), (-32600,)),
         ("not UTF-8", good.replace(b"twice", b"\xff\xfe"), (-32700,)),
         ("half a surrogate", good.replace(b"twice", b"\\ud800"), None),
-        ("nested a hundred thousand deep", b'{"jsonrpc":"2.0","id":1,"method":"%s","params":' % h.methods["send"].encode() + b"[" * 100_000 + b"]" * 100_000 + b"}", (-32700, -32600, -32602)),
+        ("nested a hundred thousand deep", good.replace(b'"params": ', b'"deep": %s, "params": ' % deep), (-32700, -32600)),
         ("a contextId of 1 MiB", h.call("send", h.message("twice", contextId="c" * (1 << 20))), (-32602,)),
         ("a contextId that is a number", h.call("send", h.message("twice", contextId=5)), None),
         ("a taskId of 1 MiB", h.call("get", {"id": "t" * (1 << 20)}), (-32001, -32602)),

@@ -114,6 +114,7 @@ async fn a_client_that_answers_at_once_is_not_refused() {
         let agent = stage.agent();
         let mut policy = Policy::default();
         policy.rewrite.question.cap = usize::MAX as _;
+        policy.history.max_turns = 2;
         let proxy = timed(&agent, policy, Tried::slow(memory(), Duration::from_millis(delay)));
         let mut ids = ids();
         for round in 0..300 {

@@ -79,15 +79,30 @@ impl Pump {
             Reply::Error(Some(doc)) if is_not_found(&doc) => return Standing::Unknown,
             Reply::Error(_) | Reply::Unreadable(_) => return Standing::Silent,
         };
-        let Some((Payload::Task(task), shape)) = doc.root().get("result").and_then(Payload::read) else {
+        let Some((payload @ Payload::Task(task), shape)) = doc.root().get("result").and_then(Payload::read) else {
             return Standing::Silent;
         };
+        if !self.is_ours(&payload).await {
+            return Standing::Unknown;
+        }
         self.dialect = shape.dialect;
         let next = if self.began { self.snapshot(task, shape).await } else { self.first_task(task, shape).await };
         match next {
             Next::Done => Standing::Ended,
             Next::More => Standing::Runs,
         }
+    }
+
+    /// Whether the task is still this turn's: an agent that was started anew may count from 1 again and give its id to another.
+    async fn is_ours(&self, payload: &Payload<'_, '_>) -> bool {
+        let Some(bound) = &self.running.bound else { return false };
+        let told = payload.context_id().unwrap_or_default();
+        if !told.is_empty() && !bound.upstream_context.is_empty() && *told != *bound.upstream_context {
+            return false;
+        }
+        let Some(key) = self.running.guard.key() else { return false };
+        let found = self.exchange.core.store.context(&key).await.ok().flatten();
+        found.and_then(|found| found.in_flight).is_some_and(|in_flight| !in_flight.superseded)
     }
 
     async fn look(&mut self, upstream: &str) -> Option<bytes::Bytes> {
@@ -163,6 +178,7 @@ impl Pump {
         let Reply::Result(doc) = Reply::read(&body, true) else { return };
         if let Some((payload @ Payload::Task(task), shape)) = doc.root().get("result").and_then(Payload::read)
             && task.state().settles()
+            && self.is_ours(&payload).await
         {
             let before = self.running.turn.heard().to_vec();
             self.running.turn.hear(&payload, shape);

@@ -163,7 +163,10 @@ impl Live {
             return self.lease.until;
         }
         let started = self.lease.pending.as_ref().map_or(self.since, |pending| pending.opening.started_at);
-        self.lease.until.max(started.saturating_add(max_turn))
+        // A turn that nobody reads has no holder: what is left of its lease is that of whoever looked at it last.
+        let idle = self.lease.pending.as_ref().is_some_and(|pending| pending.idle);
+        let held = if idle { 0 } else { self.lease.until };
+        held.max(started.saturating_add(max_turn))
     }
 
     /// When the holder's own settings free the turn.

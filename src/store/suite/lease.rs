@@ -98,6 +98,19 @@ behaviours! {
         assert_eq!(previous.unwrap().pending.unwrap().bound, Some(bound));
     }
 
+    async fn whoever_looks_at_a_turn_does_not_keep_it_beyond_max_turn(store) {
+        let key = key("ada", "c");
+        let (lease, ..) = begin(store, ask(&key, 1)).await;
+        store.observe(&lease, pending(None, 1, 1)).await.unwrap();
+        let (lease, bound) = store.bind(&lease, bind("u1", "c")).await.unwrap();
+        let idle = |now| Pending { idle: true, bound: Some(bound.clone()), looked_at: now, ..pending(None, 1, 1) };
+        store.observe(&lease, idle(1)).await.unwrap();
+        let look = Begin { take: Some(lease.token), ..ask(&key, MAX_TURN) };
+        let (taker, ..) = begin(store, look).await;
+        store.observe(&taker, idle(MAX_TURN)).await.unwrap();
+        begin(store, ask(&key, 1 + MAX_TURN)).await;
+    }
+
     async fn a_bare_message_is_freed_with_its_lease(store) {
         let key = key("ada", "c");
         let (lease, ..) = begin(store, ask(&key, 1)).await;

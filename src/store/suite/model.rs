@@ -47,12 +47,15 @@ impl Live {
     fn may_be_taken(&self, begin: &Begin) -> bool {
         let expired = begin.now >= self.in_flight.until;
         let pending = self.in_flight.pending.as_ref();
-        if begin.take == Some(self.in_flight.token) && (expired || pending.is_some_and(|pending| pending.idle)) {
+        let idle = pending.is_some_and(|pending| pending.idle);
+        if begin.take == Some(self.in_flight.token) && (expired || idle) {
             return true;
         }
-        let known = self.shown().is_some_and(|bound| !bound.upstream_task.is_empty());
+        if self.shown().is_none_or(|bound| bound.upstream_task.is_empty()) {
+            return expired;
+        }
         let started = pending.map_or(self.since, |pending| pending.opening.started_at);
-        expired && (!known || begin.now >= started + MAX_TURN)
+        (expired || idle) && begin.now >= started + MAX_TURN
     }
 }
 
