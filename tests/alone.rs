@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use a2a_multiturn::conversation::policy::{Mode, Reject};
+use a2a_multiturn::conversation::policy::{Mode, Policy, Reject};
+use a2a_multiturn::middleware::ConversationLayer;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
@@ -268,11 +269,16 @@ async fn hop_and_debug_headers() {
     let response = proxy.response(send_03("q2", json!({ "contextId": "c" })).to_string()).await;
     assert_eq!(response.headers()["a2a-multiturn"], "turn=2; injected=1; decision=question");
     let raw = send_03("q3", json!({ "contextId": "c" })).to_string();
-    let behind = proxy.with_header("a2a-multiturn-hop", "1");
+    let behind = Proxy::around(&agent, ConversationLayer::new(Policy::default(), memory()).trusting_hop(), memory());
+    let behind = behind.with_header("a2a-multiturn-hop", "1");
     let answer: Value = serde_json::from_str(&behind.raw(raw.clone()).await).unwrap();
     assert_eq!(
         (agent.last().raw, state(&answer["result"])),
         (raw, "completed"),
         "behind a proxy nothing is done twice"
     );
+    // From anybody else it is no way past the guard.
+    let answer = proxy.with_header("a2a-multiturn-hop", "1").call(&send_03("q4", json!({ "contextId": "c" }))).await;
+    assert_eq!(state(&answer["result"]), "input-required");
+    assert!(agent.last().raw.contains("record of earlier turns"));
 }

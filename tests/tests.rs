@@ -15,6 +15,7 @@ mod hostile;
 #[cfg(feature = "proxy")]
 mod house;
 mod in_process;
+mod left_out;
 mod observe;
 mod operations;
 mod record;

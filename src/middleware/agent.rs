@@ -217,14 +217,16 @@ pub(super) fn log_body(way: &'static str, body: &[u8]) {
     }
 }
 
-/// Whose fault an error of the service inside is. A timeout is told by an `io::Error` of that kind, wherever it stands in the chain.
+/// Whose fault an error of the service inside is. A timeout is told by an `io::Error` of that kind, an answer that is no HTTP by one of invalid
+/// data, wherever it stands in the chain.
 pub(super) fn refusal_of(error: &(dyn std::error::Error + 'static)) -> Refusal {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        if error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::TimedOut) {
-            return Refusal::timeout();
+        match error.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
+            Some(std::io::ErrorKind::TimedOut) => return Refusal::timeout(),
+            Some(std::io::ErrorKind::InvalidData) => return Refusal::malformed("it is no HTTP"),
+            _ => cause = error.source(),
         }
-        cause = error.source();
     }
     Refusal::unreachable()
 }

@@ -82,11 +82,11 @@ const BLANK: usize = 64 * 1024;
 
 /// Whether what begins so may be read as a JSON object or array, by a reader who takes other encodings than UTF-8 too.
 pub(super) fn may_be_json(first: &[u8]) -> bool {
-    let begins = first.trim_ascii_start();
-    let marked = [&b"\xef\xbb\xbf"[..], b"\xfe\xff", b"\xff\xfe"].iter().any(|mark| begins.starts_with(mark));
-    // UTF-16 and UTF-32 without a mark have zeros among their first four bytes.
-    let wide = begins.iter().take(4).any(|byte| *byte == 0);
-    begins.is_empty() || matches!(begins[0], b'{' | b'[') || marked || wide
+    // A byte order mark, and the zeros of UTF-16 and UTF-32, say nothing of what follows.
+    let mark = [&b"\xef\xbb\xbf"[..], b"\xfe\xff", b"\xff\xfe"].into_iter().find(|mark| first.starts_with(mark));
+    let begins = &first[mark.map_or(0, <[u8]>::len)..];
+    let mut bytes = begins.iter().filter(|byte| **byte != 0 && !byte.is_ascii_whitespace());
+    matches!(bytes.next(), None | Some(b'{' | b'['))
 }
 
 /// The encoding of a body, where it has one.

@@ -160,7 +160,6 @@ async fn an_agent_that_stops_in_mid_reply_is_given_up() {
 }
 
 #[tokio::test]
-#[ignore = "the layer cannot tell an answer that is no HTTP from none"]
 async fn an_answer_that_is_no_http_is_malformed() {
     let agent = once(|| Answer::Raw(b"220 mail.example ESMTP\r\n\r\n".to_vec()));
     let proxy = Proxy::before(&agent.url()).await;

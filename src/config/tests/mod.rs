@@ -413,7 +413,10 @@ fn settings_from_the_command_line_are_checked_too() {
         Config::quick(listen.parse().unwrap(), upstream.parse().unwrap()).findings().to_string()
     };
     assert_eq!(quick("127.0.0.1:8080", "http://a.example"), "");
-    assert_eq!(quick("127.0.0.1:8080", "a.example:1"), "error: upstream.url: a URL needs a scheme");
+    assert_eq!(
+        quick("127.0.0.1:8080", "a.example:1"),
+        "error: upstream.url: a URL needs a scheme; write it with http:// or https:// in front"
+    );
     assert!(
         quick("0.0.0.0:8080", "http://a.example").starts_with("error: listener.address: 0.0.0.0:8080 is no address")
     );

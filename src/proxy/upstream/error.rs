@@ -13,7 +13,7 @@ use crate::middleware::BoxError;
 /// Why there is no reply, or no more of it. The reply's body fails with it too, so that `downcast_ref` finds it in either place.
 ///
 /// Who must not name this type knows a [`Timeout`](Self::Timeout) by an [`io::Error`] of kind [`TimedOut`](io::ErrorKind::TimedOut) among its
-/// sources.
+/// sources, and [`Malformed`](Self::Malformed) by one of kind [`InvalidData`](io::ErrorKind::InvalidData).
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
     /// There is no such host, no connection, no trust in its certificate; or the connection closed before an answer.
@@ -24,7 +24,7 @@ pub enum UpstreamError {
     Timeout(Phase, #[source] io::Error),
     /// What it sent is not HTTP.
     #[error("the agent's answer cannot be read")]
-    Malformed(#[source] BoxError),
+    Malformed(#[source] io::Error),
     /// The reply ended before its end.
     #[error("the agent's reply was cut off")]
     Cut(#[source] BoxError),
@@ -59,6 +59,11 @@ impl UpstreamError {
         Self::Timeout(phase, io::ErrorKind::TimedOut.into())
     }
 
+    /// What the agent sent is not HTTP.
+    pub(super) fn malformed(cause: impl Into<BoxError>) -> Self {
+        Self::Malformed(io::Error::new(io::ErrorKind::InvalidData, cause))
+    }
+
     /// The client's error before there was a reply.
     pub(super) fn of_client(error: legacy::Error) -> Self {
         if find::<ConnectTimeout>(&error).is_some() {
@@ -68,14 +73,14 @@ impl UpstreamError {
             return Self::Request(error.into());
         }
         match find::<hyper::Error>(&error) {
-            Some(cause) if cause.is_parse() => Self::Malformed(error.into()),
+            Some(cause) if cause.is_parse() => Self::malformed(error),
             _ => Self::Unreachable(error.into()),
         }
     }
 
     /// The error of a reply's body.
     pub(super) fn of_body(error: hyper::Error) -> Self {
-        if error.is_parse() { Self::Malformed(error.into()) } else { Self::Cut(error.into()) }
+        if error.is_parse() { Self::malformed(error) } else { Self::Cut(error.into()) }
     }
 }
 

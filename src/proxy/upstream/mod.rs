@@ -137,7 +137,7 @@ impl Inner {
     ) -> Result<Response<UpstreamBody>, UpstreamError> {
         let mut response = response.map(|body| UpstreamBody::new(body, self.timeouts.idle, slot));
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            return Err(UpstreamError::Malformed("the agent switched protocols unasked".into()));
+            return Err(UpstreamError::malformed("the agent switched protocols unasked"));
         }
         // An HTTP/1.0 agent's version would keep the client's connection from staying open.
         *response.version_mut() = Version::HTTP_11;
