@@ -14,6 +14,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::proxy::chain;
+
 /// Conversations for stateless A2A agents: a proxy that stands in front of one, changes nothing in it, and gives it a memory.
 #[derive(Parser, Debug)]
 #[command(name = "a2a-multiturn", version, max_term_width = 100)]
@@ -78,20 +80,6 @@ fn on_runtime(work: impl Future<Output = ExitCode>) -> ExitCode {
 }
 
 /// Tells an error with what stands behind it.
-pub fn complain(error: &dyn Error) {
+pub fn complain(error: &(dyn Error + 'static)) {
     let _ = writeln!(io::stderr(), "error: {}", chain(error));
-}
-
-/// An error with what stands behind it, each said once.
-pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let said = cause.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
-        }
-        source = cause.source();
-    }
-    text
 }

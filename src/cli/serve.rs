@@ -11,7 +11,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::check;
 use crate::config::{ADDRESS, Config, Loaded, Log, LogFormat, Severity};
-use crate::proxy::{DrainOutcome, Gateway, drain};
+use crate::proxy::{DrainOutcome, Gateway, chain, drain};
 
 /// What `serve` is given.
 #[derive(Args, Clone, Debug)]
@@ -40,7 +40,7 @@ pub async fn serve(args: ServeArgs) -> ExitCode {
             ExitCode::FAILURE
         }
         Err(error) => {
-            told.line(Severity::Error, &format!("error: {}", super::chain(&*error)));
+            told.line(Severity::Error, &format!("error: {}", chain(&*error)));
             ExitCode::FAILURE
         }
     }

@@ -254,9 +254,19 @@ impl Exchange {
     }
 
     async fn begin(&self, place: &Place, take: Option<u64>) -> Result<Begun, Refusal> {
+        self.begin_in(place.key.clone(), place.provisional, take).await
+    }
+
+    /// Asks for the lease on a context; `take` is the token of an unsettled turn that is to be taken over.
+    pub(super) async fn begin_in(
+        &self,
+        key: ContextKey,
+        provisional: bool,
+        take: Option<u64>,
+    ) -> Result<Begun, Refusal> {
         let begin = Begin {
-            key: place.key.clone(),
-            provisional: place.provisional,
+            key,
+            provisional,
             fence: mint_fence(),
             take,
             now: self.core.now(),

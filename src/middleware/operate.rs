@@ -8,7 +8,6 @@ use bytes::Bytes;
 use super::acquire::{SUPERSEDED, is_not_found};
 use super::agent::Answer;
 use super::body::ReplyBody;
-use super::core::{millis, mint_fence};
 use super::guard::Guard;
 use super::respond;
 use super::send::{Exchange, Outcome, Reply, Running, refused_task, store_refusal};
@@ -20,7 +19,7 @@ use crate::conversation::policy::{Inline, Mode, UnknownIds};
 use crate::conversation::transcript::Turn;
 use crate::exchange::Refusal;
 use crate::json::{Doc, Edits, Value};
-use crate::store::{Begin, Begun, Found, InFlight, Pending};
+use crate::store::{Begun, Found, InFlight, Pending};
 use crate::task::{Chain, ClientTask, OpenedBy};
 use crate::turn::{Told, View, continuation, spliced_id};
 
@@ -196,16 +195,7 @@ impl Exchange {
     }
 
     async fn begin_on(&self, subject: &Subject, take: Option<u64>) -> Result<Begun, Refusal> {
-        let begin = Begin {
-            key: subject.found.key.clone(),
-            provisional: false,
-            fence: mint_fence(),
-            take,
-            now: self.core.now(),
-            until: self.core.lease_end(),
-            max_turn: millis(self.core.policy.guard.max_turn),
-        };
-        self.core.store.begin(begin).await.map_err(|error| store_refusal(&error))
+        self.begin_in(subject.found.key.clone(), false, take).await
     }
 
     /// A turn whose reply is being read: it reads as working until it has settled.

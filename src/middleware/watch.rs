@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::acquire::TOOK_TOO_LONG;
-use super::core::{millis, mint_fence};
+use super::core::millis;
 use super::guard::Guard;
 use super::send::Exchange;
 use crate::a2a::State;
 use crate::conversation::principal::ContextKey;
-use crate::store::{Begin, Begun, InFlight, Pending};
+use crate::store::{Begun, InFlight, Pending};
 
 /// Looks grow apart to this.
 const APART: Duration = Duration::from_secs(60);
@@ -55,19 +55,11 @@ impl Exchange {
 
     /// Whether the turn is over with this look.
     async fn look_on_watch(&mut self, key: &ContextKey, in_flight: &InFlight, pending: Pending) -> bool {
-        let now = self.core.now();
-        let begin = Begin {
-            key: key.clone(),
-            provisional: false,
-            fence: mint_fence(),
-            take: Some(in_flight.token),
-            now,
-            until: self.core.lease_end(),
-            max_turn: millis(self.core.policy.guard.max_turn),
-        };
-        let Ok(Begun::Granted { lease, context, .. }) = self.core.store.begin(begin).await else { return false };
+        let begun = self.begin_in(key.clone(), false, Some(in_flight.token)).await;
+        let Ok(Begun::Granted { lease, context, .. }) = begun else { return false };
         let guard = Guard::new(Arc::clone(&self.core), lease);
-        let over = now.saturating_sub(pending.opening.started_at) >= millis(self.core.policy.guard.max_turn);
+        let over =
+            self.core.now().saturating_sub(pending.opening.started_at) >= millis(self.core.policy.guard.max_turn);
         if over || in_flight.superseded {
             self.set_apart(guard, context, pending, TOOK_TOO_LONG).await;
             return true;

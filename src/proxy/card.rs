@@ -10,7 +10,7 @@ use http_body_util::BodyExt;
 use http_body_util::Limited;
 use tower_service::Service;
 
-use super::{RouteService, SetupError, Upstream};
+use super::{RouteService, SetupError, Upstream, chain};
 use crate::a2a::Dialect;
 use crate::a2a::card::{self, Binding, Located, Places, Seen, Serves};
 use crate::config::Route;
@@ -256,20 +256,6 @@ fn is_for_all(asked: &HeaderMap, from: &HeaderMap) -> bool {
     !asked.contains_key(header::AUTHORIZATION)
         && !asked.contains_key(header::COOKIE)
         && !from.get_all(header::CACHE_CONTROL).iter().any(forbids)
-}
-
-/// An error with what stands behind it.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let said = cause.to_string();
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// The card, with caching headers that are those of these bytes.

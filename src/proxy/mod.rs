@@ -62,6 +62,20 @@ pub enum SetupError {
     CredentialsForAll,
 }
 
+/// An error with what stands behind it, each said once.
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let said = cause.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
 /// The proxy, listening but not yet serving.
 #[derive(Debug)]
 pub struct Proxy {
