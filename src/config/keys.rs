@@ -87,7 +87,6 @@ pub(super) const SHARED: &[Key<Route>] = keys![route: Route;
     "rewrite.metadata" => route.policy.rewrite.question.metadata, words;
     "rewrite.question" => route.policy.rewrite.text, word;
     "rewrite.inline" => route.policy.rewrite.inline, word;
-    "rewrite.wrap_message" => route.policy.rewrite.wrap_message, flag;
     "guard.reject" => route.policy.guard.reject, word;
     "guard.wait" => route.policy.guard.wait, duration;
     "guard.lease" => route.policy.guard.lease, least(SECOND, duration);

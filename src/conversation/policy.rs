@@ -200,18 +200,11 @@ pub struct Rewrite {
     pub text: QuestionText,
     /// When `status.continuation` is filled.
     pub inline: Inline,
-    /// Whether an asking bare Message is made a task.
-    pub wrap_message: bool,
 }
 
 impl Default for Rewrite {
     fn default() -> Self {
-        Self {
-            question: question::Settings::default(),
-            text: QuestionText::Full,
-            inline: Inline::OnRequest,
-            wrap_message: false,
-        }
+        Self { question: question::Settings::default(), text: QuestionText::Full, inline: Inline::OnRequest }
     }
 }
 

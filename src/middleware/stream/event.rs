@@ -5,6 +5,7 @@ use super::{Next, Pump};
 use crate::a2a::{self, ArtifactUpdate, Dialect, Part, Payload, Shape, State, jsonrpc, write_part};
 use crate::exchange::{Refusal, sse_event};
 use crate::json::{Doc, Edits, Value, quote};
+use crate::middleware::agent::log_body;
 use crate::middleware::core::timestamp;
 use crate::middleware::send::{is_ambiguous, wrapped};
 use crate::middleware::settle::{Ended, end, fail};
@@ -18,6 +19,7 @@ impl Pump {
             self.write(event.raw).await;
             return Next::More;
         };
+        log_body("from the agent", &data);
         let malformed = |what: &str| Refusal::malformed(what);
         let Ok(doc) = Doc::scan(&data) else {
             self.fail("the agent sent an event that is no JSON", &malformed("an event that is no JSON")).await;
