@@ -297,7 +297,7 @@ impl Exchange {
             Reply::Result(doc) => doc,
             // An error of the agent's is the client's to see, as it is.
             Reply::Error(doc) => {
-                fail(&self.core, running, "the agent answered with an error").await;
+                fail(&self.core, running, &error_words(answer.head.status, doc.as_ref())).await;
                 return Ok(passed_on(answer, doc.as_ref(), send));
             }
             Reply::Unreadable(what) => {
@@ -515,6 +515,13 @@ impl Running {
         view.show(edits, payload, shape.dialect, told.as_ref());
         None
     }
+}
+
+/// The agent's error in a few words: its codes alone, since its text is the client's matter.
+fn error_words(status: http::StatusCode, doc: Option<&Doc<'_>>) -> String {
+    let code = doc.and_then(|doc| Some(doc.root().some("error")?.some("code")?.raw().to_owned()));
+    let code = code.map(|code| format!(", code {code}")).unwrap_or_default();
+    format!("the agent answered with an error (HTTP {}{code})", status.as_u16())
 }
 
 /// What a JSON-RPC answer that was read whole is.

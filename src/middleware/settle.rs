@@ -5,6 +5,8 @@ use std::sync::Arc;
 use super::core::{Core, mint};
 use super::send::{Running, unbound};
 use crate::a2a::State;
+use crate::conversation::policy::Mode;
+use crate::conversation::principal::{ContextKey, RouteId};
 use crate::conversation::transcript::Turn;
 use crate::store::StoreError;
 use crate::turn::{Told, continuation};
@@ -45,6 +47,7 @@ impl Ended {
 /// Settles a turn as the agent ended it.
 pub(super) async fn end(core: &Core, running: &mut Running) -> Ended {
     let bound = running.bound.clone().unwrap_or_else(|| unbound(running.context_id.as_deref().unwrap_or_default()));
+    let key = running.guard.key();
     let settlement = running.turn.close(&bound, core.now(), &mint());
     let (turn, success) = (settlement.turn.clone(), settlement.success);
     if let Err(error) = running.guard.settle(settlement).await {
@@ -52,7 +55,7 @@ pub(super) async fn end(core: &Core, running: &mut Running) -> Ended {
         return Ended::not_recorded();
     }
     let Some(turn) = turn else { return Ended::not_recorded() };
-    log(&turn, running.injected);
+    log(core, running, key.as_ref(), &turn, None);
     let opening = &running.turn.opening;
     let tells = turn.is_question() || opening.active;
     let continuation = tells.then(|| continuation(&turn, &running.context.turns, turn.state));
@@ -70,14 +73,16 @@ pub(super) async fn fail(core: &Core, running: &mut Running, why: &str) -> Optio
         return None;
     }
     let Some(context_id) = running.context_id.clone() else {
+        let route = running.guard.key().map(|key| key.route);
+        tracing::warn!(route = route.as_ref().map(RouteId::as_str), cause = why, "a turn came to nothing");
         running.guard.release().await;
         return None;
     };
     let bound = running.bound.clone().unwrap_or_else(|| unbound(&context_id));
     let message_id = mint();
     let settlement = running.turn.fail(&bound, core.now(), &message_id, why);
-    if let Some(turn) = &settlement.turn {
-        log(turn, running.injected);
+    if let (Some(turn), key) = (&settlement.turn, running.guard.key()) {
+        log(core, running, key.as_ref(), turn, Some(why));
     }
     if let Err(error) = running.guard.settle(settlement).await {
         tracing::warn!(%error, "a failed turn could not be kept apart");
@@ -91,9 +96,33 @@ pub(super) async fn fail(core: &Core, running: &mut Running, why: &str) -> Optio
     })
 }
 
-fn log(turn: &Turn, injected: usize) {
+/// One line a turn: ids and figures, no words of anybody's but the cause of a failure.
+fn log(core: &Core, running: &Running, key: Option<&ContextKey>, turn: &Turn, cause: Option<&str>) {
     let reason = turn.decided.map_or("none", |decided| decided.reason.as_str());
-    tracing::info!(turn = turn.number, state = %turn.state, rewritten = turn.is_question(), reason, injected, "turn settled");
+    let route = key.map_or("", |key| key.route.as_str());
+    let context = key.map_or("", |key| &*key.context_id);
+    let ms = core.now().saturating_sub(running.turn.opening.started_at);
+    let (number, state, task, injected) = (turn.number, turn.state, &*turn.task, running.injected);
+    let asks = turn.is_question();
+    match (cause, core.policy.mode) {
+        (Some(cause), _) => tracing::warn!(route, context, task, turn = number, %state, ms, cause, "turn failed"),
+        (None, Mode::Converse) => {
+            tracing::info!(route, context, task, turn = number, %state, asks, reason, injected, ms, "turn settled");
+        }
+        (None, Mode::Observe) => {
+            tracing::info!(
+                route,
+                context,
+                task,
+                turn = number,
+                would_ask = asks,
+                reason,
+                would_inject = injected,
+                ms,
+                "turn observed"
+            );
+        }
+    }
 }
 
 /// Settles a turn as cancelled by the client.

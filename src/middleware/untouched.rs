@@ -101,11 +101,6 @@ impl Exchange {
             guard.release().await;
             return None;
         };
-        tracing::info!(
-            route = self.route.as_str(),
-            turns = opened.injected,
-            "would have shown the agent earlier turns"
-        );
         let context_id = plan.context_id.map(str::to_owned);
         let turn = self.machine(&context, opened.opening, opened.chain);
         Some(Running::begun(guard, context, turn, context_id, opened.injected))
@@ -157,10 +152,7 @@ impl Exchange {
 
     async fn conclude(&self, mut running: Running, broke: bool) {
         if running.turn.has_ended() && !broke {
-            let ended = end(&self.core, &mut running).await;
-            if ended.turn.is_some_and(|turn| turn.is_question()) {
-                tracing::info!(route = self.route.as_str(), "would have said input-required");
-            }
+            end(&self.core, &mut running).await;
         } else {
             fail(&self.core, &mut running, "observed: the turn's end was not seen").await;
         }

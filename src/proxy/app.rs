@@ -123,12 +123,16 @@ impl Mounted {
     ) -> BoxFuture<'static, Result<Response<ReplyBody>, Infallible>> {
         headers::arrive(&mut request, scheme);
         let principal = self.identification.principal(request.headers());
+        let is_call = request.method() == Method::POST;
         let extensions = request.extensions_mut();
         extensions.insert(self.id.clone());
         match principal {
             Some(principal) => _ = extensions.insert(principal),
             None => {
-                self.warn_once();
+                // A card is read by everybody; what is lost is lost by a call.
+                if is_call {
+                    self.warn_once();
+                }
                 extensions.insert(Unidentified);
             }
         }
