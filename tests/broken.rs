@@ -50,3 +50,69 @@ async fn a_call_in_a_spelling_that_only_the_agent_reads_is_refused() {
     let answer = proxy.call(&send_03("q", json!({ "contextId": "c", "task_id": null, "tasks": 1 }))).await;
     assert!(answer.get("result").is_some(), "{answer}");
 }
+
+#[tokio::test]
+async fn lines_of_json_are_no_cloak_for_a_call() {
+    let agent = Agent::saying(|_| "done".into());
+    let proxy = Proxy::new(&agent);
+    let call = send_03("q", json!({ "contextId": "c" })).to_string();
+    let wide: Vec<u8> = call.encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for body in [
+        call.replace("\"role\"", "\"x\":NaN,\"role\"").into_bytes(),
+        [&b"\xef\xbb\xbf"[..], call.as_bytes()].concat(),
+        wide,
+        format!("{call}\n{{}}").into_bytes(),
+        format!("{{}}\n[{call}]").into_bytes(),
+        b"{\n".to_vec(),
+    ] {
+        let (_, answer) = posted(&proxy, "POST", "application/x-ndjson", body).await;
+        assert!(answer.contains("-32700"), "{answer}");
+    }
+    assert_eq!(agent.calls(), 0);
+    posted(&proxy, "POST", "application/x-ndjson", "{\"a\":1}\n{\"b\":2}\n").await;
+    assert_eq!(agent.last().raw, "{\"a\":1}\n{\"b\":2}\n");
+}
+
+#[tokio::test]
+async fn a_body_in_a_charset_that_is_not_read_here_is_refused() {
+    let agent = Agent::saying(|_| "done".into());
+    let proxy = Proxy::new(&agent);
+    let call = send_03("q", json!({ "contextId": "c" })).to_string();
+    for charset in ["utf-7", "UTF-7", "\"utf-7\"", " utf-16le", "\"utf\\-7\"", "utf-8;charset=utf-7"] {
+        let content_type = format!("application/json; charset={charset}");
+        for body in [call.replace("message/send", "+AG0-essage/send"), format!("+AHs-{}", &call[1..])] {
+            let (status, answer) = posted(&proxy, "POST", &content_type, body).await;
+            assert_eq!(status, 415, "{charset}: {answer}");
+        }
+    }
+    assert_eq!(agent.calls(), 0);
+    for charset in ["utf-8", "\"UTF-8\"", "iso-8859-1"] {
+        let content_type = format!("application/json; charset={charset}");
+        let (status, answer) = posted(&proxy, "POST", &content_type, call.clone()).await;
+        assert_eq!(status, 200, "{charset}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_method_in_lower_case_is_a_call_too() {
+    let agent = Agent::saying(|_| "done".into());
+    let proxy = Proxy::new(&agent);
+    posted(&proxy, "post", "application/json", send_03("q", json!({ "contextId": "c" })).to_string()).await;
+    assert!(agent.last().headers.contains_key("a2a-multiturn-hop"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_go_on_holds_nothing() {
+    let agent = Agent::saying(|_| "done".into());
+    let proxy = Proxy::new(&agent);
+    for begun in ["", "{\"jsonrpc\":"] {
+        let begun = Ok::<_, std::convert::Infallible>(http_body::Frame::data(Bytes::from(begun)));
+        let pieces =
+            futures_util::StreamExt::chain(futures_util::stream::iter([begun]), futures_util::stream::pending());
+        let request = Request::post("/").body(http_body_util::StreamBody::new(pieces)).unwrap();
+        let answer = tokio::time::timeout(std::time::Duration::from_secs(600), proxy.service().oneshot(request)).await;
+        let bytes = answer.expect("it ends").unwrap().into_body().collect().await.unwrap().to_bytes();
+        assert!(String::from_utf8_lossy(&bytes).contains("-32600"));
+    }
+    assert_eq!(agent.calls(), 0);
+}
