@@ -101,6 +101,35 @@ async fn a_method_in_lower_case_is_a_call_too() {
     assert!(agent.last().headers.contains_key("a2a-multiturn-hop"));
 }
 
+/// An agent that says "submitted" with the message that it was given, and writes JSON as PHP does.
+fn echoing() -> Agent {
+    Agent::scripted(|seen| {
+        let user = seen.message().clone();
+        let task = task_03(
+            &format!("u-{}", seen.before),
+            "x",
+            json!({
+                "status": { "state": "completed", "message": user }, "history": [user], "artifacts": [artifact_03("response", "done")],
+            }),
+        );
+        let answer = json!({ "jsonrpc": "2.0", "id": seen.json["id"], "result": task }).to_string().replace('/', "\\/");
+        async move { Ok(http::Response::new(crate::support::body(answer))) }
+    })
+}
+
+#[tokio::test]
+async fn the_record_is_seen_nowhere_in_a_user_message() {
+    let agent = echoing();
+    let proxy = Proxy::new(&agent);
+    proxy.send("first", json!({ "contextId": "c" })).await;
+    let answer = proxy.send("second", json!({ "contextId": "c" })).await;
+    assert!(agent.last().text().starts_with("[record of earlier turns"));
+    for message in [&answer["status"]["message"], &answer["history"][0]] {
+        assert_eq!(message["parts"], json!([{ "kind": "text", "text": "second" }]));
+        assert!(message.get("metadata").is_none(), "{message}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_go_on_holds_nothing() {
     let agent = Agent::saying(|_| "done".into());
