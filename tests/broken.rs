@@ -130,6 +130,25 @@ async fn the_record_is_seen_nowhere_in_a_user_message() {
     }
 }
 
+#[tokio::test]
+async fn a_task_of_nobodys_that_came_to_mean_a_callers_is_that_callers() {
+    let agent =
+        Agent::keeping(|_| task_03("1", "completed", json!({ "artifacts": [artifact_03("response", "secret")] })));
+    let proxy = Proxy::new(&agent);
+    let nobody = async |request: Value| {
+        let mut request = proxy.request(request.to_string());
+        request.extensions_mut().insert(a2a_multiturn::conversation::principal::Unidentified);
+        let answer = proxy.service().oneshot(request).await.unwrap();
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        serde_json::from_slice::<Value>(&bytes).unwrap()
+    };
+    nobody(send_03("q", json!({}))).await;
+    assert_eq!(nobody(get_03("1")).await["result"]["id"], "1");
+    // The agent was started anew, and counts from 1 again.
+    proxy.as_principal("ada").send("q", json!({ "contextId": "c" })).await;
+    assert_eq!(nobody(get_03("1")).await["error"]["code"], -32001);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_go_on_holds_nothing() {
     let agent = Agent::saying(|_| "done".into());
