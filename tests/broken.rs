@@ -149,6 +149,42 @@ async fn a_task_of_nobodys_that_came_to_mean_a_callers_is_that_callers() {
     assert_eq!(nobody(get_03("1")).await["error"]["code"], -32001);
 }
 
+#[tokio::test]
+async fn a_task_that_was_answered_while_it_was_being_cancelled_stays_answered() {
+    let (asked, release) =
+        (std::sync::Arc::new(tokio::sync::Notify::new()), std::sync::Arc::new(tokio::sync::Notify::new()));
+    let latch = (asked.clone(), release.clone());
+    let agent = Agent::scripted(move |seen| {
+        let (asked, release) = latch.clone();
+        async move {
+            let state = match (seen.method(), seen.before) {
+                ("tasks/cancel", _) => {
+                    asked.notify_one();
+                    release.notified().await;
+                    "canceled"
+                }
+                (_, 0) => "input-required",
+                _ => "completed",
+            };
+            let task = task_03("u-1", state, json!({ "artifacts": [artifact_03("response", "done")] }));
+            Ok(crate::support::json_response(&json!({ "jsonrpc": "2.0", "id": seen.json["id"], "result": task })))
+        }
+    });
+    let proxy = Proxy::new(&agent);
+    let task = proxy.send("q", json!({ "contextId": "c" })).await;
+    let id = task["id"].as_str().unwrap().to_owned();
+    let cancel = crate::support::cancel_03(&id);
+    let (canceled, answered) = tokio::join!(proxy.call(&cancel), async {
+        asked.notified().await;
+        let answered = proxy.send("a", json!({ "contextId": "c", "taskId": id })).await;
+        release.notify_one();
+        answered
+    });
+    assert_eq!(answered["status"]["state"], "completed");
+    assert_eq!(canceled["error"]["code"], -32002, "{canceled}");
+    assert!(!is_busy(&proxy.call(&send_03("next", json!({ "contextId": "c" }))).await));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_body_that_does_not_go_on_holds_nothing() {
     let agent = Agent::saying(|_| "done".into());
