@@ -68,3 +68,26 @@ async fn what_cannot_be_read_passes_and_leaves_no_lease() {
         assert!(context(&proxy, "c").await.is_none_or(|found| found.in_flight.is_none()), "{text}");
     }
 }
+
+#[tokio::test]
+async fn a_stream_without_end_is_not_read_for_nobody() {
+    let agent = Agent::scripted(|_| async {
+        let piece = || Ok::<_, std::convert::Infallible>(http_body::Frame::data(bytes::Bytes::from(vec![b'x'; 1000])));
+        let pieces = futures_util::stream::repeat_with(piece);
+        let body = http_body_util::BodyExt::boxed_unsync(http_body_util::BodyExt::map_err(
+            http_body_util::StreamBody::new(pieces),
+            |never| match never {},
+        ));
+        let mut response = Response::new(body);
+        response.headers_mut().insert("content-type", "text/event-stream".parse().unwrap());
+        Ok(response)
+    });
+    let mut policy = observing();
+    policy.limits.reply_bytes = 100_000;
+    let proxy = Proxy::with(&agent, policy);
+    let mut request = send_03("q", json!({ "contextId": "c" }));
+    request["method"] = json!("message/stream");
+    drop(proxy.response(request.to_string()).await);
+    tokio::time::timeout(std::time::Duration::from_secs(10), proxy.layer.drained()).await.expect("it ends");
+    assert!(context(&proxy, "c").await.is_none_or(|found| found.in_flight.is_none()));
+}

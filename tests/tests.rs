@@ -5,6 +5,7 @@
 mod alone;
 #[cfg(feature = "proxy")]
 mod binary;
+mod broken;
 mod chains;
 mod conversations;
 #[cfg(feature = "proxy")]

@@ -103,6 +103,9 @@ impl<'d, 't> Call<'d, 't> {
         if root.has_duplicate_names() {
             return Err(unreadable(-32600, "a member stands twice in the request"));
         }
+        if misspelled(root, &["jsonrpc", "id", "method", "params"]).is_some() {
+            return Err(unreadable(-32600, "a member of the request is not spelled as JSON-RPC has it"));
+        }
         let Some(id) = id else { return Err(unreadable(-32600, "an id is required: a string, a number or null")) };
         let params = root.some("params").filter(|params| params.kind() == Kind::Object);
         let Some(params) = params.or_else(|| matches!(verb, Verb::List | Verb::ExtendedCard).then_some(root)) else {
@@ -111,13 +114,34 @@ impl<'d, 't> Call<'d, 't> {
         if params.has_duplicate_names() {
             return Err(unreadable(-32602, "a member stands twice in params"));
         }
+        if misspelled(params, &["message", "configuration", "id", "historyLength", "metadata"]).is_some() {
+            return Err(unreadable(-32602, "a member of params is not spelled as A2A has it"));
+        }
         Ok(Some(Self { verb, dialect, id: id.raw(), params }))
     }
 }
 
+/// The first member of `object` that some readers take for one of `names` although it is spelled otherwise: Python's SDKs also read
+/// `task_id`, Go's JSON also `TaskID`. What it says would pass the guard by, and who is calling.
+pub fn misspelled(object: Value<'_, '_>, names: &[&str]) -> Option<String> {
+    let odd = object.members().filter(|member| !member.value.is_null() && !names.contains(&&*member.name()));
+    odd.map(|member| member.name().into_owned()).find(|odd| names.iter().any(|name| reads_alike(odd, name)))
+}
+
+fn reads_alike(left: &str, right: &str) -> bool {
+    folded(left).eq(folded(right))
+}
+
+/// Letters that differ in case alone, those that fold onto ASCII among them, without underscores.
+fn folded(name: &str) -> impl Iterator<Item = char> + '_ {
+    let letters = name.chars().filter(|letter| *letter != '_');
+    letters.flat_map(char::to_lowercase).map(|letter| if letter == 'ſ' { 's' } else { letter })
+}
+
 /// The operation that a request names; of several members called `method` any counts, since readers differ in which they take.
 fn operation(request: Value<'_, '_>) -> Option<(Verb, Dialect)> {
-    let names = request.members().filter(|member| member.name() == "method").filter_map(|member| member.value.str());
+    let names = request.members().filter(|member| reads_alike(&member.name(), "method"));
+    let names = names.filter_map(|member| member.value.str());
     let found = |name: std::borrow::Cow<'_, str>| METHODS.iter().find(|(method, ..)| name == *method);
     names.filter_map(found).map(|(_, verb, dialect)| (*verb, *dialect)).next()
 }
@@ -188,6 +212,10 @@ mod tests {
             (r#"{"id":7,"method":"message/send","params":[]}"#, "7", -32602),
             (r#"{"id":7,"method":"tasks/get","method":"message/send","params":{}}"#, "7", -32600),
             (r#"{"id":7,"method":"message/send","params":{"message":1,"message":2}}"#, "7", -32602),
+            (r#"{"id":7,"Method":"message/send","params":{"message":1}}"#, "7", -32600),
+            (r#"{"id":7,"METHOD":"tasks/get","method":"x","params":{"id":"1"}}"#, "7", -32600),
+            (r#"{"id":7,"method":"tasks/get","params":{"id":"mine","ID":"theirs"}}"#, "7", -32602),
+            (r#"{"id":7,"method":"message/send","params":{"message":1,"me\u017fsage":2}}"#, "7", -32602),
         ] {
             assert_eq!(read(text), Err((id.to_owned(), code)), "{text}");
         }

@@ -41,6 +41,10 @@ const HTTP_JSON: &str = "{\"error\":{\"code\":501,\"status\":\"UNIMPLEMENTED\",\
 fn is_operation(method: &Method, segments: &[&str]) -> bool {
     match segments {
         [.., "message:send" | "message:stream" | "extendedagentcard"] | [.., "v1", "card"] => true,
+        // As the clients of 0.2 fetched it, which some agents of 0.3 still serve.
+        [.., "agent", "authenticatedextendedcard"] => true,
+        // The methods of gRPC with JSON in their bodies (Connect).
+        [.., service, _] if service.ends_with(".a2aservice") => true,
         [.., "tasks"] => method == Method::GET,
         [.., "tasks", _] => true,
         [.., "tasks", _, "pushnotificationconfigs"] | [.., "tasks", _, "pushnotificationconfigs", _] => true,
@@ -83,6 +87,7 @@ mod tests {
             "/rest/MESSAGE:Send",
             "/x/tasks/1:cancel",
             "/tasks/1/pushNotificationConfigs",
+            "/lf.a2a.v1.A2AService/SendMessage",
         ] {
             assert_eq!(post(path), Some(Foreign::HttpJson), "{path}");
         }
@@ -90,7 +95,9 @@ mod tests {
             assert_eq!(post(path), None, "{path}");
         }
         let get = |path| Foreign::of(&Method::GET, path, None);
-        for path in ["/tasks", "/v1/Tasks/abc", "/rest/v1/card", "/extendedAgentCard"] {
+        for path in
+            ["/tasks", "/v1/Tasks/abc", "/rest/v1/card", "/extendedAgentCard", "/agent/authenticatedExtendedCard"]
+        {
             assert_eq!(get(path), Some(Foreign::HttpJson), "{path}");
         }
         assert_eq!(get("/.well-known/agent-card.json"), None);

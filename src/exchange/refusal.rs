@@ -43,6 +43,11 @@ impl Refusal {
         Self::new(code, why)
     }
 
+    /// The request's body is in a charset that cannot be read.
+    pub fn charset(charset: &str) -> Self {
+        Self { status: 415, ..Self::new(-32600, format!("a body in charset {charset} cannot be read; UTF-8 can")) }
+    }
+
     /// A method that the dialect does not have.
     pub fn no_method(name: &str) -> Self {
         Self::new(-32601, format!("Method not found: {name}"))

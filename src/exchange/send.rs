@@ -3,7 +3,7 @@
 use http::HeaderMap;
 
 use super::Refusal;
-use crate::a2a::jsonrpc::Call;
+use crate::a2a::jsonrpc::{self, Call};
 use crate::a2a::{EXTENSION_URI, Message, Part, read_parts};
 use crate::conversation::policy::{HistoryPolicy, Limits};
 use crate::json::{Kind, Value};
@@ -53,8 +53,10 @@ impl<'d, 't> Send<'d, 't> {
         let message = Message { value: message.ok_or_else(|| Refusal::invalid_params("params.message is required"))? };
         let configuration = call.params.some("configuration");
         once(message.value, "message")?;
+        spelled(message.value, &MESSAGE, "message")?;
         if let Some(configuration) = configuration {
             once(configuration, "configuration")?;
+            spelled(configuration, &CONFIGURATION, "configuration")?;
         }
         for part in message.part_values() {
             once(part, "a part of the message")?;
@@ -73,6 +75,21 @@ impl<'d, 't> Send<'d, 't> {
                 .is_some_and(|configuration| push.iter().any(|name| configuration.some(name).is_some())),
             asked: asked(message.value)?,
         })
+    }
+}
+
+/// What the proxy reads or changes in a message.
+const MESSAGE: [&str; 8] =
+    ["messageId", "taskId", "contextId", "referenceTaskIds", "role", "parts", "metadata", "extensions"];
+
+/// What it reads or refuses in a configuration.
+const CONFIGURATION: [&str; 3] = ["historyLength", "pushNotificationConfig", "taskPushNotificationConfig"];
+
+/// An agent must not read an id, or a push configuration, where none is seen here.
+fn spelled(object: Value<'_, '_>, names: &[&str], what: &str) -> Result<(), Refusal> {
+    match jsonrpc::misspelled(object, names) {
+        Some(odd) => Err(Refusal::invalid_params(format!("{odd} in {what} is not spelled as A2A has it"))),
+        None => Ok(()),
     }
 }
 

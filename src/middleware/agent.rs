@@ -195,7 +195,7 @@ fn is_event_stream(answer: &Response<AgentBody>) -> bool {
 
 async fn read(answer: Response<AgentBody>, limit: usize, idle: Duration) -> Result<Answer, Refusal> {
     let (head, body) = answer.into_parts();
-    let read = reading::read(body, limit, Some(idle)).await;
+    let read = reading::read(body, limit, idle).await;
     let body = read.map_err(|error| match error {
         ReadError::TooLarge => Refusal::reply_too_large(limit),
         ReadError::Idle => Refusal::timeout(),

@@ -150,6 +150,12 @@ impl Core {
         ring.push_back((route.clone(), id.to_owned()));
     }
 
+    /// The agent has given the id to a task of somebody who can be told from others.
+    pub(super) fn claim(&self, route: &RouteId, id: &str) {
+        let mut ring = self.unclaimed.lock().unwrap_or_else(PoisonError::into_inner);
+        ring.retain(|(of, unclaimed)| of != route || unclaimed != id);
+    }
+
     pub(super) fn is_unclaimed(&self, route: &RouteId, id: &str) -> bool {
         let ring = self.unclaimed.lock().unwrap_or_else(PoisonError::into_inner);
         ring.iter().any(|(of, unclaimed)| of == route && unclaimed == id)

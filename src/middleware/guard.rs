@@ -61,6 +61,7 @@ impl Guard {
 
     pub(super) async fn bind(&mut self, bind: Bind) -> Result<Bound, StoreError> {
         let (lease, bound) = self.core.store.bind(self.lease()?, bind).await?;
+        self.core.claim(&lease.key.route, &bound.upstream_task);
         self.lease = Some(lease);
         Ok(bound)
     }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::{Method, Request, Response, header};
+use http::{Request, Response, header};
 use http_body::Body;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -144,7 +144,8 @@ fn foreign<B>(request: &Request<B>) -> Option<Foreign> {
 
 /// Whether a request may be an operation of A2A. Its content type does not tell: the widespread Python servers read any POST as JSON.
 fn may_be_ours<B>(request: &Request<B>) -> bool {
-    request.method() == Method::POST && !request.headers().contains_key(HOP_HEADER)
+    // Some servers take a method in any case.
+    request.method().as_str().eq_ignore_ascii_case("POST") && !request.headers().contains_key(HOP_HEADER)
 }
 
 async fn serve<S, B2>(
@@ -171,7 +172,7 @@ where
     let doc = match Doc::scan(&bytes) {
         Ok(doc) => doc,
         // Nothing is no call, and neither are lines of JSON.
-        Err(_) if bytes.trim_ascii().is_empty() || is_of_lines(&head.headers) => {
+        Err(_) if bytes.trim_ascii().is_empty() || is_of_lines(&head.headers) && are_lines(&bytes) => {
             return passed(inner, head, bytes).await;
         }
         Err(error) => return Ok(respond::refused(&Refusal::parse_error(error.at), "null", false)),
@@ -223,6 +224,9 @@ enum Taken {
 
 async fn take_in(core: &Core, head: &mut http::request::Parts, mut body: Boxed) -> Result<Taken, Refusal> {
     let (limit, idle) = (core.policy.limits.request_bytes, core.policy.timeouts.request_idle);
+    if let Some(charset) = reading::odd_charset(&head.headers) {
+        return Err(Refusal::charset(&charset));
+    }
     let encoding = reading::encoding(&head.headers).map(str::to_owned);
     let first = match &encoding {
         // What it begins with shows when it has been decoded.
@@ -232,7 +236,7 @@ async fn take_in(core: &Core, head: &mut http::request::Parts, mut body: Boxed) 
             first => return Ok(Taken::Other(RequestBody::resumed(first, body))),
         },
     };
-    let whole = reading::read(RequestBody::resumed(first, body), limit, Some(idle)).await;
+    let whole = reading::read(RequestBody::resumed(first, body), limit, idle).await;
     let bytes = whole.map_err(|error| unread(&error, limit))?;
     let Some(encoding) = encoding else { return Ok(Taken::Json(bytes)) };
     let decoded = reading::decode(&encoding, &bytes, limit).ok_or_else(|| Refusal::encoded(&encoding))?;
@@ -246,6 +250,21 @@ fn unread(error: &ReadError, limit: usize) -> Refusal {
         ReadError::Idle => Refusal::stalled(),
         ReadError::Broken(_) => Refusal::unreadable(-32600, "the request's body broke off"),
     }
+}
+
+/// Whether these are two JSON values or more, a line each, and none of them a call: agents read a POST as JSON whatever its content type
+/// says, some in other encodings and more leniently than here.
+fn are_lines(bytes: &[u8]) -> bool {
+    let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
+    let mut count = 0;
+    for line in lines {
+        let harmless = Doc::scan(line).is_ok_and(|line| matches!(Call::read(line.root()), Ok(None)));
+        if !harmless {
+            return false;
+        }
+        count += 1;
+    }
+    count > 1
 }
 
 fn is_of_lines(headers: &http::HeaderMap) -> bool {

@@ -3,6 +3,7 @@
 //! A reader never waits for a listener: one that falls behind is let go, and told the end from the record.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -16,6 +17,9 @@ use crate::turn::spliced_id;
 
 /// Events that a listener may be behind.
 pub(super) const BACKLOG: usize = 256;
+
+/// Bytes that a listener may be behind, beyond one event.
+const BACKLOG_BYTES: usize = 4 << 20;
 
 /// Listeners that may wait to be let in.
 const QUEUE: usize = 16;
@@ -38,6 +42,8 @@ pub(super) struct Listener {
     /// Whether it still has to be told how the task stands.
     pub(super) fresh: bool,
     pub(super) out: mpsc::Sender<Heard>,
+    /// Bytes of the events that it has not taken yet.
+    pub(super) behind: Arc<AtomicUsize>,
 }
 
 /// What a listener hears.
@@ -55,6 +61,10 @@ impl Listener {
         let mut edits = Edits::new();
         spliced_id(&mut edits, doc.root(), &self.id);
         let event = Bytes::from(sse_event(&edits.apply(data)));
+        let before = self.behind.fetch_add(event.len(), Ordering::Relaxed);
+        if before > 0 && before + event.len() > BACKLOG_BYTES {
+            return false;
+        }
         self.out.try_send(if last { Heard::Last(event) } else { Heard::Event(event) }).is_ok()
     }
 }
@@ -144,5 +154,20 @@ impl Drop for Door {
         if readers.get(&self.key).is_some_and(|entry| entry.same_channel(&self.entry)) {
             readers.remove(&self.key);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_that_takes_nothing_is_let_go_by_bytes_too() {
+        let (out, mut queue) = mpsc::channel(BACKLOG);
+        let listener = Listener { id: "1".to_owned(), fresh: false, out, behind: Arc::default() };
+        let event = format!("{{\"id\":1,\"result\":\"{}\"}}", "x".repeat(BACKLOG_BYTES + 1));
+        assert!(listener.hears(&event, false), "one event may be of any size");
+        assert!(!listener.hears(&event, false));
+        assert!(matches!(queue.try_recv(), Ok(Heard::Event(_))));
     }
 }

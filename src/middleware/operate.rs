@@ -390,11 +390,16 @@ impl Exchange {
 
     /// Nothing runs, nothing is called: the open task is closed here.
     async fn mark_canceled(&self, subject: &Subject, task: &ClientTask) -> Result<(), Refusal> {
-        let Begun::Granted { lease, .. } = self.begin_on(subject, None).await? else {
+        let Begun::Granted { lease, context, .. } = self.begin_on(subject, None).await? else {
             return Err(Refusal::busy(None));
         };
         let mut guard = Guard::new(Arc::clone(&self.core), lease);
-        let Some(attempt) = task.attempts.last().cloned() else { return Ok(()) };
+        // While the agent was asked the client may have answered the task.
+        let stands = context.task(&task.id).filter(|now| *now == task);
+        let Some(attempt) = stands.and_then(|task| task.attempts.last().cloned()) else {
+            guard.release().await;
+            return Err(Refusal::not_cancelable(context.task(&task.id).map_or(task.state, |now| now.state)));
+        };
         let change = TaskChange {
             id: task.id.to_string(),
             number: task.attempts.len() as u32,

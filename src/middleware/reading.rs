@@ -22,7 +22,7 @@ pub(super) enum ReadError {
 }
 
 /// Reads a body of at most `limit` bytes. `idle` bounds the time between two pieces of it.
-pub(super) async fn read<B>(body: B, limit: usize, idle: Option<Duration>) -> Result<Bytes, ReadError>
+pub(super) async fn read<B>(body: B, limit: usize, idle: Duration) -> Result<Bytes, ReadError>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
@@ -34,10 +34,7 @@ where
     let mut first = Bytes::new();
     let mut more = BytesMut::new();
     loop {
-        let frame = match idle {
-            Some(idle) => tokio::time::timeout(idle, body.frame()).await.map_err(|_| ReadError::Idle)?,
-            None => body.frame().await,
-        };
+        let frame = tokio::time::timeout(idle, body.frame()).await.map_err(|_| ReadError::Idle)?;
         let Some(frame) = frame else { break };
         let Ok(data) = frame.map_err(|error| ReadError::Broken(error.into()))?.into_data() else { continue };
         if first.len() + more.len() + data.len() > limit {
@@ -64,7 +61,9 @@ where
     B::Error: Into<BoxError>,
 {
     let mut first = BytesMut::new();
-    while let Some(frame) = tokio::time::timeout(idle, body.frame()).await.map_err(|_| ReadError::Idle)? {
+    loop {
+        let frame = tokio::time::timeout(idle, body.frame()).await.map_err(|_| ReadError::Idle)?;
+        let Some(frame) = frame else { break };
         let Ok(data) = frame.map_err(|error| ReadError::Broken(error.into()))?.into_data() else { continue };
         if first.is_empty() && !data.trim_ascii().is_empty() {
             return Ok(data);
@@ -87,6 +86,22 @@ pub(super) fn may_be_json(first: &[u8]) -> bool {
     let begins = &first[mark.map_or(0, <[u8]>::len)..];
     let mut bytes = begins.iter().filter(|byte| **byte != 0 && !byte.is_ascii_whitespace());
     matches!(bytes.next(), None | Some(b'{' | b'['))
+}
+
+/// The charset that a body is said to be in, where that is none in which ASCII reads as itself: express reads JSON in UTF-7 too, where a
+/// call looks like none.
+pub(super) fn odd_charset(headers: &HeaderMap) -> Option<String> {
+    let values = headers.get_all(header::CONTENT_TYPE).iter();
+    let values: Vec<_> = values.map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase()).collect();
+    let parameters = values.iter().flat_map(|value| value.split([';', ','])).filter_map(|pair| pair.split_once('='));
+    let charsets = parameters.filter(|(name, _)| name.trim() == "charset").map(|(_, charset)| charset);
+    let charsets = charsets.map(|charset| charset.trim_matches(['"', ' ', '\t']));
+    let plain = |charset: &str| {
+        matches!(charset, "" | "utf-8" | "utf8" | "us-ascii" | "ascii" | "latin1")
+            || charset.starts_with("iso-8859-")
+            || charset.starts_with("windows-125")
+    };
+    charsets.filter(|charset| !plain(charset)).map(str::to_owned).next()
 }
 
 /// The encoding of a body, where it has one.

@@ -4,6 +4,7 @@
 //! it; where the turn is read elsewhere, its end is told from the record.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -135,7 +136,8 @@ impl Subscription {
     async fn listen(&mut self, key: &ContextKey) -> Listened {
         let Some(entry) = self.exchange.core.readers.of(key) else { return Listened::Alone };
         let (out, mut events) = mpsc::channel(BACKLOG);
-        let listener = Listener { id: self.id.clone(), fresh: !self.began, out };
+        let behind = Arc::new(AtomicUsize::new(0));
+        let listener = Listener { id: self.id.clone(), fresh: !self.began, out, behind: Arc::clone(&behind) };
         if entry.send(listener).await.is_err() {
             return Listened::Alone;
         }
@@ -148,7 +150,10 @@ impl Subscription {
             };
             self.began = true;
             match next {
-                Heard::Event(event) => self.write(event).await,
+                Heard::Event(event) => {
+                    behind.fetch_sub(event.len(), Ordering::Relaxed);
+                    self.write(event).await;
+                }
                 Heard::Last(event) => {
                     self.write(event).await;
                     return Listened::Out;

@@ -5,6 +5,7 @@ use futures_util::future::BoxFuture;
 use http::Response;
 use http_body_util::BodyExt;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::acquire::Acquired;
 use super::agent::AgentBody;
@@ -111,29 +112,50 @@ impl Exchange {
         let limit = self.core.policy.limits.reply_bytes;
         let mut splitter = Splitter::new(limit);
         let mut whole = BytesMut::new();
-        let mut broke = false;
+        let (mut broke, mut lost) = (false, false);
+        let mut alone: Option<(Instant, usize)> = None;
         while let Some(frame) = running.guard.renewing(body.frame()).await {
             let Ok(frame) = frame else {
                 broke = true;
                 break;
             };
             let Ok(data) = frame.into_data() else { continue };
-            let _ = client.send(data.clone()).await;
+            if client.send(data.clone()).await.is_err() {
+                // An agent that does not end is not read for nobody without end.
+                let (since, bytes) = alone.get_or_insert_with(|| (Instant::now(), 0));
+                *bytes += data.len();
+                if since.elapsed() > self.core.policy.guard.max_turn || *bytes > limit {
+                    broke = true;
+                    break;
+                }
+            }
             if !streams {
                 if whole.len() + data.len() <= limit {
                     whole.extend_from_slice(&data);
                 }
                 continue;
             }
+            // An event that is longer than the limit passes, and is not kept to be read.
+            if lost {
+                continue;
+            }
             splitter.push(&data);
-            while let Ok(Some(event)) = splitter.take() {
-                self.hear_event(&mut running, &event.data().unwrap_or_default()).await;
+            loop {
+                match splitter.take() {
+                    Ok(Some(event)) => self.hear_event(&mut running, &event.data().unwrap_or_default()).await,
+                    Ok(None) => break,
+                    Err(_) => {
+                        lost = true;
+                        splitter = Splitter::new(limit);
+                        break;
+                    }
+                }
             }
         }
         if !streams {
             self.hear_event(&mut running, &whole).await;
         }
-        self.conclude(running, broke).await;
+        self.conclude(running, broke || lost).await;
     }
 
     async fn hear_event(&self, running: &mut Running, data: &[u8]) {

@@ -170,7 +170,12 @@ impl View<'_> {
         let said = status.some("message").map(|value| Message { value });
         if let Some(message) = said {
             self.message_ids(edits, message);
-            if told.is_some() {
+            let echoes = message.role() == Some(Role::User) && self.holds_record(message);
+            if message.role() == Some(Role::User) {
+                // Some agents say "submitted" with the message that they were given.
+                self.restore(edits, message, dialect);
+            }
+            if told.is_some() && !echoes {
                 self.unmark(edits, message.value);
             }
         }
@@ -286,13 +291,19 @@ impl View<'_> {
         }
     }
 
+    fn holds_record(&self, message: Message<'_, '_>) -> bool {
+        message.part_values().into_iter().any(|part| record_in(part, self.fence).is_some())
+    }
+
     /// Takes our own insertion out of a user message that the agent echoes; its other parts' bytes stay as they came.
     fn restore(&self, edits: &mut Edits, message: Message<'_, '_>, dialect: Dialect) {
         let raw = message.value.raw();
-        if raw.contains(EXTENSION_URI) {
+        // An agent may write what needs no escape with one: PHP every slash.
+        let escaped = raw.contains("\\/") || raw.contains("\\u00");
+        if escaped || raw.contains(EXTENSION_URI) {
             remove_metadata(edits, message.value);
         }
-        if self.fence.is_empty() || !raw.contains(self.fence) {
+        if self.fence.is_empty() || !(escaped || raw.contains(self.fence)) {
             return;
         }
         let original = || {
