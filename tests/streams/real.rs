@@ -87,18 +87,26 @@ impl Recording {
         (one.told == other.told || same(&told(one), &told(other))) && same(&one.settled, &other.settled)
     }
 
-    /// Without what looks like an id and is neither the recording's nor a word.
+    /// Without the UUIDs that are not the recording's.
     fn plain(&self, text: &str) -> String {
         let raw = std::str::from_utf8(&self.raw).unwrap();
-        let is_id = |c: char| c.is_ascii_hexdigit() || c == '-';
+        let is_id = |byte: &u8| byte.is_ascii_hexdigit() || *byte == b'-';
         let mut plain = String::with_capacity(text.len());
         let mut rest = text;
-        while let Some(from) = rest.find(is_id) {
-            let id = &rest[from..];
-            let id = &id[..id.find(|c| !is_id(c)).unwrap_or(id.len())];
-            plain += &rest[..from];
-            plain += if id.len() < 16 || raw.contains(id) { id } else { "MINTED" };
-            rest = &rest[from + id.len()..];
+        // A UUID is 36 long; its first dash is the ninth.
+        while let Some(dash) = rest.find('-') {
+            let from = dash.saturating_sub(8);
+            match rest.get(from..from + 36).filter(|id| id.bytes().all(|byte| is_id(&byte)) && !raw.contains(id)) {
+                Some(_) => {
+                    plain += &rest[..from];
+                    plain += "MINTED";
+                    rest = &rest[from + 36..];
+                }
+                None => {
+                    plain += &rest[..=dash];
+                    rest = &rest[dash + 1..];
+                }
+            }
         }
         plain + rest
     }
