@@ -3,6 +3,7 @@
 mod cuts;
 mod events;
 mod leaving;
+mod real;
 mod recordings;
 mod stage;
 mod stores;
