@@ -81,7 +81,7 @@ pub struct Call<'d, 't> {
 pub struct Unreadable<'t> {
     /// The id to answer with: the request's, or `null`.
     pub id: &'t str,
-    /// -32600 or -32602.
+    /// -32600, -32601 or -32602.
     pub code: i32,
     /// What is wrong.
     pub why: &'static str,
@@ -94,12 +94,15 @@ impl<'d, 't> Call<'d, 't> {
     /// [`Unreadable`] for what may be a send but is not readable as one: a batch with one in it, an operation without a usable id (A2A has no
     /// notifications), an object in which a name stands twice.
     pub fn read(root: Value<'d, 't>) -> Result<Option<Self>, Unreadable<'t>> {
-        if root.elements().any(|element| operation(element).is_some()) {
+        if root.elements().any(|element| operation(element).is_some() || is_bygone(element)) {
             return Err(Unreadable { id: "null", code: -32600, why: "batches are not served" });
         }
-        let Some((verb, dialect)) = operation(root) else { return Ok(None) };
         let id = root.get("id").filter(|id| matches!(id.kind(), Kind::String | Kind::Number | Kind::Null));
         let unreadable = |code, why| Unreadable { id: id.map_or("null", |id| id.raw()), code, why };
+        if is_bygone(root) {
+            return Err(unreadable(-32601, "A2A before 0.3 is not served: call message/send or message/stream"));
+        }
+        let Some((verb, dialect)) = operation(root) else { return Ok(None) };
         if root.has_duplicate_names() {
             return Err(unreadable(-32600, "a member stands twice in the request"));
         }
@@ -138,12 +141,22 @@ fn folded(name: &str) -> impl Iterator<Item = char> + '_ {
     letters.flat_map(char::to_lowercase).map(|letter| if letter == 'ſ' { 's' } else { letter })
 }
 
+/// The sends of A2A 0.1 and 0.2, which an agent may still serve.
+const BYGONE: [&str; 2] = ["tasks/send", "tasks/sendSubscribe"];
+
+fn is_bygone(request: Value<'_, '_>) -> bool {
+    names(request).any(|name| BYGONE.contains(&&*name))
+}
+
+fn names<'t>(request: Value<'_, 't>) -> impl Iterator<Item = std::borrow::Cow<'t, str>> {
+    let methods = request.members().filter(|member| reads_alike(&member.name(), "method"));
+    methods.filter_map(|member| member.value.str())
+}
+
 /// The operation that a request names; of several members called `method` any counts, since readers differ in which they take.
 fn operation(request: Value<'_, '_>) -> Option<(Verb, Dialect)> {
-    let names = request.members().filter(|member| reads_alike(&member.name(), "method"));
-    let names = names.filter_map(|member| member.value.str());
     let found = |name: std::borrow::Cow<'_, str>| METHODS.iter().find(|(method, ..)| name == *method);
-    names.filter_map(found).map(|(_, verb, dialect)| (*verb, *dialect)).next()
+    names(request).filter_map(found).map(|(_, verb, dialect)| (*verb, *dialect)).next()
 }
 
 /// A response with a result. `id` and `result` are JSON.
@@ -209,6 +222,8 @@ mod tests {
             (r#"{"id":[1],"method":"SendMessage","params":{}}"#, "null", -32600),
             (r#"{"id":true,"method":"tasks/get","params":{}}"#, "null", -32600),
             (r#"{"id":7,"method":"message/send"}"#, "7", -32602),
+            (r#"{"id":7,"method":"tasks/send","params":{"id":"x"}}"#, "7", -32601),
+            (r#"{"id":"a","method":"tasks\/sendSubscribe","params":{}}"#, "\"a\"", -32601),
             (r#"{"id":7,"method":"message/send","params":[]}"#, "7", -32602),
             (r#"{"id":7,"method":"tasks/get","method":"message/send","params":{}}"#, "7", -32600),
             (r#"{"id":7,"method":"message/send","params":{"message":1,"message":2}}"#, "7", -32602),
