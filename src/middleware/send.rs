@@ -13,7 +13,9 @@ use super::body::ReplyBody;
 use super::core::{Cancellable, Core, Refused, mint, timestamp};
 use super::guard::Guard;
 use super::listeners::{Audience, Stir};
+use super::reply::{Reply, error_words, is_answer};
 use super::respond;
+use super::running::{Running, unbound};
 use super::settle::{Ended, cancel, end, fail};
 use crate::a2a::jsonrpc::{self, Call};
 use crate::a2a::{Dialect, Part, Payload, Shape, State};
@@ -21,10 +23,10 @@ use crate::context::Context;
 use crate::conversation::policy::{Mode, Reject, TerminalFollowup, UnknownIds};
 use crate::conversation::principal::{Principal, RouteId};
 use crate::exchange::{Plan, Refusal, Send, busy_task, join, open};
-use crate::json::{Doc, Edits, Value};
-use crate::store::{Bind, InFlight, Pending, StoreError};
+use crate::json::{Doc, Edits};
+use crate::store::{InFlight, Pending, StoreError};
 use crate::task::{Chain, ClientTask};
-use crate::turn::{Bound, Opening, Tail, Turn, View, spliced_id, task_of_message};
+use crate::turn::{Bound, Opening, Tail, Turn, View, spliced_id};
 
 /// A request of a client, and what it takes to answer it.
 pub(super) struct Exchange {
@@ -36,25 +38,6 @@ pub(super) struct Exchange {
     pub(super) identified: bool,
     /// Whether the client activated the extension.
     pub(super) active: bool,
-}
-
-/// A turn that is being run: its lease, its machine, and what its view takes.
-pub(super) struct Running {
-    pub(super) guard: Guard,
-    pub(super) context: Arc<Context>,
-    pub(super) turn: Turn,
-    /// The contextId that the client knows; `None` while it knows none.
-    pub(super) context_id: Option<String>,
-    pub(super) bound: Option<Bound>,
-    /// The client's own messages, to be put back where the agent echoes them.
-    pub(super) originals: Vec<(String, Vec<Part>)>,
-    /// The `historyLength` of the request that is answered.
-    pub(super) history_length: Option<u64>,
-    pub(super) injected: usize,
-    /// Whether the message joins a turn that waits: where it fails the turn goes on waiting.
-    pub(super) joins: bool,
-    /// The state in which the turn was left, where it was begun by another request.
-    pub(super) left: State,
 }
 
 pub(super) type Outcome = Result<Response<ReplyBody>, Refusal>;
@@ -405,167 +388,6 @@ impl Exchange {
     }
 }
 
-impl Running {
-    /// A turn of which nothing has come back yet.
-    pub(super) fn begun(
-        guard: Guard,
-        context: Arc<Context>,
-        turn: Turn,
-        context_id: Option<String>,
-        injected: usize,
-    ) -> Self {
-        Self {
-            guard,
-            context,
-            turn,
-            context_id,
-            bound: None,
-            originals: Vec::new(),
-            history_length: None,
-            injected,
-            joins: false,
-            left: State::Working,
-        }
-    }
-
-    /// Says that the turn is under way: from here on its task reads as working.
-    async fn begin(&mut self, now: u64) -> Result<(), StoreError> {
-        let pending = Pending {
-            opening: Arc::clone(&self.turn.opening),
-            bound: self.bound.clone(),
-            state: State::Working,
-            idle: false,
-            looked_at: now,
-        };
-        self.guard.observe(pending).await
-    }
-
-    pub(super) fn bind(&self, payload: &Payload<'_, '_>) -> Bind {
-        let opening = &self.turn.opening;
-        let upstream_task = payload.task_id().map(std::borrow::Cow::into_owned).unwrap_or_default();
-        Bind {
-            // What a bare message says of tasks counts only where it answers one.
-            upstream_task: if matches!(payload, Payload::Message(_)) { String::new() } else { upstream_task },
-            upstream_context: payload.context_id().map(std::borrow::Cow::into_owned).unwrap_or_default(),
-            task: opening.task.clone(),
-            minted_context: mint(),
-            minted_task: mint(),
-        }
-    }
-
-    /// Whether the agent works on, and nobody here waits for it.
-    fn is_left_running(&self) -> bool {
-        let works = matches!(self.turn.state(), Some(State::Submitted | State::Working));
-        works && self.guard.key().is_none()
-    }
-
-    /// The response ends, the turn does not: whoever sees its end settles it.
-    pub(super) async fn leave_unsettled(&mut self, now: u64) -> Result<(), StoreError> {
-        let pending = Pending {
-            opening: Arc::clone(&self.turn.opening),
-            bound: self.bound.clone(),
-            state: self.turn.state().unwrap_or(self.left),
-            idle: true,
-            looked_at: now,
-        };
-        self.guard.observe(pending).await?;
-        self.guard.leave();
-        Ok(())
-    }
-
-    pub(super) fn view<'a>(&'a self, core: &'a Core, bound: &'a Bound, artifacts: bool) -> View<'a> {
-        View {
-            task_id: &bound.task_id,
-            context_id: &bound.context_id,
-            everywhere: !self.turn.opening.named.1,
-            chain: &self.turn.chain,
-            fence: &self.context.fence,
-            policy: &core.policy,
-            originals: &self.originals,
-            history_length: self.history_length,
-            artifacts,
-        }
-    }
-
-    /// Edits `payload` to what the client is to see; or a whole result in its place.
-    pub(super) fn shown(
-        &self,
-        core: &Core,
-        edits: &mut Edits,
-        root: Value<'_, '_>,
-        payload: &Payload<'_, '_>,
-        shape: Shape,
-        ended: Option<&Ended>,
-    ) -> Option<String> {
-        let bound = self.bound.as_ref()?;
-        let view = self.view(core, bound, true);
-        let told = ended.map(Ended::told);
-        if let (Payload::Message(_), Some(told), Some(turn), false) =
-            (payload, &told, ended.and_then(|ended| ended.turn.as_deref()), bound.task_id.is_empty())
-        {
-            // A message that answers an open task is reported as that task.
-            let dialect = if root.doc().root().get("result").is_some_and(|result| result.some("message").is_some()) {
-                Dialect::V10
-            } else {
-                shape.dialect
-            };
-            let task = task_of_message(&view, turn, dialect, told, &timestamp(turn.settled_at));
-            return Some(if shape.wrapped { format!("{{\"task\":{task}}}") } else { task });
-        }
-        view.show(edits, payload, shape.dialect, told.as_ref());
-        None
-    }
-}
-
-/// The agent's error in a few words: its codes alone, since its text is the client's matter.
-fn error_words(status: http::StatusCode, doc: Option<&Doc<'_>>) -> String {
-    let code = doc.and_then(|doc| Some(doc.root().some("error")?.some("code")?.raw().to_owned()));
-    let code = code.map(|code| format!(", code {code}")).unwrap_or_default();
-    format!("the agent answered with an error (HTTP {}{code})", status.as_u16())
-}
-
-/// What a JSON-RPC answer that was read whole is.
-pub(super) enum Reply<'b> {
-    /// A result that can be read in one way only.
-    Result(Doc<'b>),
-    /// An error, of JSON-RPC or of HTTP.
-    Error(Option<Doc<'b>>),
-    /// Neither.
-    Unreadable(&'static str),
-}
-
-impl<'b> Reply<'b> {
-    pub(super) fn read(body: &'b [u8], success: bool) -> Self {
-        let doc = Doc::scan(body).ok();
-        match doc {
-            Some(doc) if doc.root().some("error").is_some() => Self::Error(Some(doc)),
-            doc if !success => Self::Error(doc),
-            None => Self::Unreadable("no JSON"),
-            Some(doc) if is_ambiguous(doc.root()) => Self::Unreadable("a member stands twice in it"),
-            Some(doc) if doc.root().some("result").is_some() => Self::Result(doc),
-            Some(_) => Self::Unreadable("neither result nor error"),
-        }
-    }
-}
-
-/// Whether it can answer a send: a task that has an id, or a message.
-pub(super) fn is_answer(payload: &Payload<'_, '_>) -> bool {
-    match payload {
-        Payload::Task(_) => payload.task_id().is_some(),
-        Payload::Message(_) => true,
-        Payload::StatusUpdate(_) | Payload::ArtifactUpdate(_) => false,
-    }
-}
-
-/// Whether what is decided on can be read in two ways.
-pub(super) fn is_ambiguous(root: Value<'_, '_>) -> bool {
-    let result = root.some("result");
-    let inside: Vec<_> = result.into_iter().flat_map(|result| result.members()).map(|member| member.value).collect();
-    let deeper = inside.iter().flat_map(Value::members).map(|member| member.value);
-    let all = [root].into_iter().chain(result).chain(inside.iter().copied()).chain(deeper);
-    all.into_iter().any(|value| value.has_duplicate_names())
-}
-
 /// The agent's error as it came, but for its id where that is not the request's, and as a stream where one was asked for.
 fn passed_on(answer: Answer, doc: Option<&Doc<'_>>, send: &Send<'_, '_>) -> Response<ReplyBody> {
     let mut edits = Edits::new();
@@ -631,13 +453,4 @@ fn standing(core: &Core, turn: &Turn, ids: (Option<&str>, Option<&str>), dialect
 
 fn originals(send: &Send<'_, '_>) -> Vec<(String, Vec<Part>)> {
     vec![(send.message_id.clone(), send.parts.clone())]
-}
-
-pub(super) fn unbound(context_id: &str) -> Bound {
-    Bound {
-        task_id: String::new(),
-        context_id: context_id.to_owned(),
-        upstream_task: String::new(),
-        upstream_context: String::new(),
-    }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::core::{Core, mint};
-use super::send::{Running, unbound};
+use super::running::{Running, unbound};
 use crate::a2a::State;
 use crate::conversation::policy::Mode;
 use crate::conversation::principal::{ContextKey, RouteId};

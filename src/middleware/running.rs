@@ -1,0 +1,152 @@
+//! A turn that is being run: its lease, its machine, and what its view takes.
+
+use std::sync::Arc;
+
+use super::core::{Core, mint, timestamp};
+use super::guard::Guard;
+use super::settle::Ended;
+use crate::a2a::{Dialect, Part, Payload, Shape, State};
+use crate::context::Context;
+use crate::json::{Edits, Value};
+use crate::store::{Bind, Pending, StoreError};
+use crate::turn::{Bound, Turn, View, task_of_message};
+
+/// A turn that is being run: its lease, its machine, and what its view takes.
+pub(super) struct Running {
+    pub(super) guard: Guard,
+    pub(super) context: Arc<Context>,
+    pub(super) turn: Turn,
+    /// The contextId that the client knows; `None` while it knows none.
+    pub(super) context_id: Option<String>,
+    pub(super) bound: Option<Bound>,
+    /// The client's own messages, to be put back where the agent echoes them.
+    pub(super) originals: Vec<(String, Vec<Part>)>,
+    /// The `historyLength` of the request that is answered.
+    pub(super) history_length: Option<u64>,
+    pub(super) injected: usize,
+    /// Whether the message joins a turn that waits: where it fails the turn goes on waiting.
+    pub(super) joins: bool,
+    /// The state in which the turn was left, where it was begun by another request.
+    pub(super) left: State,
+}
+
+impl Running {
+    /// A turn of which nothing has come back yet.
+    pub(super) fn begun(
+        guard: Guard,
+        context: Arc<Context>,
+        turn: Turn,
+        context_id: Option<String>,
+        injected: usize,
+    ) -> Self {
+        Self {
+            guard,
+            context,
+            turn,
+            context_id,
+            bound: None,
+            originals: Vec::new(),
+            history_length: None,
+            injected,
+            joins: false,
+            left: State::Working,
+        }
+    }
+
+    /// Says that the turn is under way: from here on its task reads as working.
+    pub(super) async fn begin(&mut self, now: u64) -> Result<(), StoreError> {
+        let pending = Pending {
+            opening: Arc::clone(&self.turn.opening),
+            bound: self.bound.clone(),
+            state: State::Working,
+            idle: false,
+            looked_at: now,
+        };
+        self.guard.observe(pending).await
+    }
+
+    pub(super) fn bind(&self, payload: &Payload<'_, '_>) -> Bind {
+        let opening = &self.turn.opening;
+        let upstream_task = payload.task_id().map(std::borrow::Cow::into_owned).unwrap_or_default();
+        Bind {
+            // What a bare message says of tasks counts only where it answers one.
+            upstream_task: if matches!(payload, Payload::Message(_)) { String::new() } else { upstream_task },
+            upstream_context: payload.context_id().map(std::borrow::Cow::into_owned).unwrap_or_default(),
+            task: opening.task.clone(),
+            minted_context: mint(),
+            minted_task: mint(),
+        }
+    }
+
+    /// Whether the agent works on, and nobody here waits for it.
+    pub(super) fn is_left_running(&self) -> bool {
+        let works = matches!(self.turn.state(), Some(State::Submitted | State::Working));
+        works && self.guard.key().is_none()
+    }
+
+    /// The response ends, the turn does not: whoever sees its end settles it.
+    pub(super) async fn leave_unsettled(&mut self, now: u64) -> Result<(), StoreError> {
+        let pending = Pending {
+            opening: Arc::clone(&self.turn.opening),
+            bound: self.bound.clone(),
+            state: self.turn.state().unwrap_or(self.left),
+            idle: true,
+            looked_at: now,
+        };
+        self.guard.observe(pending).await?;
+        self.guard.leave();
+        Ok(())
+    }
+
+    pub(super) fn view<'a>(&'a self, core: &'a Core, bound: &'a Bound, artifacts: bool) -> View<'a> {
+        View {
+            task_id: &bound.task_id,
+            context_id: &bound.context_id,
+            everywhere: !self.turn.opening.named.1,
+            chain: &self.turn.chain,
+            fence: &self.context.fence,
+            policy: &core.policy,
+            originals: &self.originals,
+            history_length: self.history_length,
+            artifacts,
+        }
+    }
+
+    /// Edits `payload` to what the client is to see; or a whole result in its place.
+    pub(super) fn shown(
+        &self,
+        core: &Core,
+        edits: &mut Edits,
+        root: Value<'_, '_>,
+        payload: &Payload<'_, '_>,
+        shape: Shape,
+        ended: Option<&Ended>,
+    ) -> Option<String> {
+        let bound = self.bound.as_ref()?;
+        let view = self.view(core, bound, true);
+        let told = ended.map(Ended::told);
+        if let (Payload::Message(_), Some(told), Some(turn), false) =
+            (payload, &told, ended.and_then(|ended| ended.turn.as_deref()), bound.task_id.is_empty())
+        {
+            // A message that answers an open task is reported as that task.
+            let dialect = if root.doc().root().get("result").is_some_and(|result| result.some("message").is_some()) {
+                Dialect::V10
+            } else {
+                shape.dialect
+            };
+            let task = task_of_message(&view, turn, dialect, told, &timestamp(turn.settled_at));
+            return Some(if shape.wrapped { format!("{{\"task\":{task}}}") } else { task });
+        }
+        view.show(edits, payload, shape.dialect, told.as_ref());
+        None
+    }
+}
+
+pub(super) fn unbound(context_id: &str) -> Bound {
+    Bound {
+        task_id: String::new(),
+        context_id: context_id.to_owned(),
+        upstream_task: String::new(),
+        upstream_context: String::new(),
+    }
+}
