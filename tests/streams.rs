@@ -5,6 +5,7 @@ mod events;
 mod leaving;
 mod real;
 mod recordings;
+mod snapshots;
 mod stage;
 mod stores;
 mod subscribing;

@@ -237,8 +237,6 @@ TOLD = {"0.3": "A2AClientJSONRPCError", "1.0": "InternalError"}
 
 # What an agent of 0.3 says in a form that its client cannot read goes through as it is; without the proxy the client raises the same.
 KNOWN = {
-    "a snapshot before the closing event": "already set",
-    "a snapshot as the closing event": "already set",
     "wrapped as in 1.0": "validation errors",
 }
 

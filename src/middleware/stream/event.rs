@@ -56,10 +56,11 @@ impl Pump {
     async fn payload(&mut self, event: &Event, doc: &Doc<'_>, payload: &Payload<'_, '_>, shape: Shape) -> Next {
         self.dialect = if shape.wrapped { Dialect::V10 } else { shape.dialect };
         if let Payload::Task(task) = payload
-            && self.resumed
+            && (self.resumed || self.dialect == Dialect::V03)
             && self.began
+            && self.running.bound.is_some()
         {
-            // One client takes a second task for an error: of a snapshot it gets what it has not seen.
+            // The official client of 0.3 takes a task behind any other event for an error: of a snapshot it gets what it has not seen.
             return self.snapshot(*task, shape).await;
         }
         self.gap &= !matches!(payload, Payload::Task(_));
