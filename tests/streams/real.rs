@@ -1,5 +1,7 @@
 //! Streams as the SDKs' servers sent them, recorded by `tests/peers/record.py`: wherever the wire cuts them in two, and byte by byte, the client
-//! is told the same as of the whole, and the same settles. Every offset is tried of the four plain agents' recordings, every 8th of those that differ from them in little more than ids.
+//! is told the same as of the whole, and the same settles.
+//! Every offset is tried of the four plain agents' recordings, every 8th of those that
+//! differ from them in little more than ids (all in the long run).
 
 use std::fs;
 use std::path::Path;
@@ -150,4 +152,21 @@ peers! {
     js10: "js10", "1.0", 1;
     js10compat_03: "js10compat-0.3", "0.3", 8;
     js10compat_10: "js10compat-1.0", "1.0", 8;
+}
+
+macro_rules! every_offset {
+    ($($name:ident: $peer:literal, $dialect:literal;)*) => {$(
+        #[tokio::test(start_paused = true)]
+        #[ignore = "the long run: tests/long/ignored"]
+        async fn $name() {
+            replay($peer, $dialect, 1).await;
+        }
+    )*};
+}
+
+every_offset! {
+    every_offset_of_py10compat_03: "py10compat-0.3", "0.3";
+    every_offset_of_py10compat_10: "py10compat-1.0", "1.0";
+    every_offset_of_js10compat_03: "js10compat-0.3", "0.3";
+    every_offset_of_js10compat_10: "js10compat-1.0", "1.0";
 }
