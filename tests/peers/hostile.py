@@ -448,8 +448,10 @@ def other_methods(h):
     for method in ("PUT", "GET", "PATCH", "post"):
         h.ask(h.http(call, line=f"{method} / HTTP/1.1"), bodyless=False)
     answer = h.ask(h.http(call, "A2A-Multiturn-Hop: 1"), SECONDS)
-    hop = [name for one in h.seen() if "by another method" in one["body"] and one["method"] == "POST" for name, _ in one["headers"]]
-    h.equal("who says that it is a proxy is not believed", hop.count("a2a-multiturn-hop") if answer else None, 1)
+    # `post` is read as the call that a lenient agent would take it for, so the agent may see two; each is the proxy's own.
+    posts = [one for one in h.seen() if "by another method" in one["body"] and one["method"] == "POST"]
+    hops = [[name for name, _ in one["headers"]].count("a2a-multiturn-hop") for one in posts]
+    h.check("who says that it is a proxy is not believed", answer and hops and set(hops) == {1}, hops)
     context = answer.task["contextId"]
     h.seen("DELETE")
     h.ask(h.http(h.call("send", h.message("once more", contextId=context)), "A2A-Multiturn-Hop: 1", "Connection: A2A-Multiturn-Hop"), SECONDS)
