@@ -63,11 +63,15 @@ pub fn open(send: &Send<'_, '_>, plan: &Plan<'_>) -> Result<Opened, Refusal> {
     let limit = plan.policy.limits.request_bytes;
     let own = send.call.params.doc().text().len();
     let mut room = limit.saturating_sub(own);
+    // The digest is over what is kept: one over a short credential would tell it to whoever can try all of them.
+    let parts = redacted(send, plan);
+    let message = digest::message("user", &parts);
     loop {
-        let shown = Showing::of(send, plan, room);
+        let shown = Showing::of(send, plan, room, message);
         let body = forward(send, plan, &shown);
         if body.as_ref().is_none_or(|body| body.len() <= limit) {
-            return Ok(opened(send, plan, shown, body));
+            let user = Spoken { id: send.message_id.clone(), parts };
+            return Ok(opened(send, plan, (user, message), shown, body));
         }
         // Escaping made the record longer than it was: less of it, in the end nothing.
         if shown.is_empty() {
@@ -77,19 +81,24 @@ pub fn open(send: &Send<'_, '_>, plan: &Plan<'_>) -> Result<Opened, Refusal> {
     }
 }
 
-fn opened(send: &Send<'_, '_>, plan: &Plan<'_>, shown: Showing, body: Option<String>) -> Opened {
+fn opened(
+    send: &Send<'_, '_>,
+    plan: &Plan<'_>,
+    (user, user_digest): (Spoken, digest::Digest),
+    shown: Showing,
+    body: Option<String>,
+) -> Opened {
     let (attempt, continued) = (attempt(plan), continued(plan));
     let chain = match plan.task {
         Some(task) => plan.context.chain(task, attempt, continued.as_ref().map(|(task, _)| &**task)),
         None => Chain::first(),
     };
-    let user = Spoken { id: send.message_id.clone(), parts: redacted(send, plan) };
     let opening = Opening {
         number: plan.context.next_number(),
         task: plan.task.map(|task| task.id.to_string()),
         attempt,
         continued,
-        user_digest: digest::message("user", &user.parts),
+        user_digest,
         user,
         user_text: text_of(&send.parts),
         named: (send.task_id.is_some(), send.context_id.is_some()),
@@ -175,7 +184,7 @@ struct Showing {
 }
 
 impl Showing {
-    fn of(send: &Send<'_, '_>, plan: &Plan<'_>, room: usize) -> Self {
+    fn of(send: &Send<'_, '_>, plan: &Plan<'_>, room: usize, message: digest::Digest) -> Self {
         let history = &plan.policy.history;
         let policy = send.asked.history_policy.map_or(history.policy, |asked| asked.min(history.policy));
         let context = plan.context;
@@ -197,8 +206,7 @@ impl Showing {
         let record = (!turns.is_empty()).then(|| Record::of(turns.iter(), &context.fence, history.turn_bytes));
         shown.cut = record.as_ref().map(|record| record.cut.clone()).unwrap_or_default();
         let entries = shown.entries(&context.turns);
-        // Over what is kept: a digest over a short credential would tell it to whoever can try all of them.
-        let accepted = digest::accepted(&entries, digest::message("user", &redacted(send, plan)));
+        let accepted = digest::accepted(&entries, message);
         Self { policy, start, shown, record, turns: turns.len(), entries, accepted }
     }
 

@@ -133,7 +133,7 @@ impl Agent {
     /// Sends the body and reads the answer whole, unless it is a stream and one was called for.
     pub(super) async fn exchange(&mut self, body: Bytes, streams: bool) -> Result<Got, Refusal> {
         let answer = self.send(body).await?;
-        if streams && is_event_stream(&answer) {
+        if streams && answer.status().is_success() && reading::is_event_stream(answer.headers()) {
             return if reading::encoding(answer.headers()).is_some() {
                 Err(Refusal::malformed("a stream with a content-encoding that was not asked for"))
             } else {
@@ -185,12 +185,6 @@ impl Agent {
         };
         tokio::time::timeout(within, exchange).await.map_err(|_| Refusal::timeout())?
     }
-}
-
-fn is_event_stream(answer: &Response<AgentBody>) -> bool {
-    let content_type = answer.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    answer.status().is_success()
-        && content_type.is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
 }
 
 async fn read(answer: Response<AgentBody>, limit: usize, idle: Duration) -> Result<Answer, Refusal> {

@@ -104,6 +104,12 @@ pub(super) fn odd_charset(headers: &HeaderMap) -> Option<String> {
     charsets.filter(|charset| !plain(charset)).map(str::to_owned).next()
 }
 
+/// Whether a body is a stream of events.
+pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    content_type.is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
+}
+
 /// The encoding of a body, where it has one.
 pub(super) fn encoding(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(header::CONTENT_ENCODING).iter();

@@ -57,7 +57,7 @@ impl Exchange {
         };
         let (head, body) = answer.into_parts();
         let (client, pieces) = mpsc::channel(1);
-        let streams = is_event_stream(&head.headers);
+        let streams = reading::is_event_stream(&head.headers);
         let reads = head.status.is_success() && reading::encoding(&head.headers).is_none();
         let tracker = self.core.tracker.clone();
         let work: BoxFuture<'static, ()> = Box::pin(async move {
@@ -192,9 +192,4 @@ async fn forward(mut body: AgentBody, client: &mpsc::Sender<Bytes>) {
             return;
         }
     }
-}
-
-fn is_event_stream(headers: &http::HeaderMap) -> bool {
-    let content_type = headers.get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    content_type.is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
 }
