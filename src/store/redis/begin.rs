@@ -1,0 +1,103 @@
+//! The lease is taken.
+
+use std::sync::Arc;
+
+use redis::cmd;
+
+use super::Redis;
+use super::link::Repeat;
+use super::names::Tag;
+use super::record::{Depth, Record, Seen};
+use crate::context::Context;
+use crate::store::rules::{self, Live};
+use crate::store::{Begin, Begun, Lease, StoreError};
+
+/// The lower bits of a token are random: a server that has lost its newest writes may count the same number again, and a lease from before that
+/// is none of what comes after.
+const RANDOM_BITS: u32 = 20;
+
+impl Redis {
+    /// A token above every other that was handed out, whichever proxy did.
+    pub(super) async fn next_token(&self) -> Result<u64, StoreError> {
+        let count: u64 = self.link.call(cmd("INCR").arg(self.names.tokens()), Repeat::Harmless).await?;
+        Ok(count << RANDOM_BITS | u64::from(uuid::Uuid::new_v4().as_fields().0 >> (32 - RANDOM_BITS)))
+    }
+
+    pub(super) async fn begin_now(&self, begin: &Begin) -> Result<Begun, StoreError> {
+        let tag = Tag::of(&begin.key);
+        let (token, seen, ()) = futures_util::future::try_join3(
+            self.next_token(),
+            self.read(&tag, Depth::Whole),
+            // Before the record is there: an entry of none means nothing, a record without an entry would not be listed.
+            self.enter_owner(begin.provisional, &begin.key, begin.now),
+        )
+        .await?;
+        let (mut token, mut seen) = (token, seen);
+        loop {
+            if let Seen::There(record) = &seen
+                && let Some(live) = record.live.as_ref().filter(|live| !live.may_begin(begin))
+            {
+                return Ok(Begun::Busy(live.seen()));
+            }
+            if token <= seen.token() {
+                // Somebody else came in between and went.
+                token = self.next_token().await?;
+            }
+            let new = self.granted(begin, &seen, token).await?;
+            if let Some(record) = self.write(&tag, &seen, new).await? {
+                let previous = seen.there().and_then(|before| before.in_flight());
+                let lease = Lease { key: begin.key.clone(), token };
+                return Ok(Begun::Granted { lease, context: record.context.clone(), previous });
+            }
+            seen = self.read(&tag, Depth::Whole).await?;
+            if matches!(seen, Seen::Gone { .. }) {
+                self.enter_owner(begin.provisional, &begin.key, begin.now).await?;
+            }
+        }
+    }
+
+    async fn granted(&self, begin: &Begin, seen: &Seen, token: u64) -> Result<Record, StoreError> {
+        let Seen::There(before) = seen else {
+            let mut new = Record::new(begin, token);
+            new.live = Some(Box::new(Live::new(begin, token, begin.provisional, None)));
+            return Ok(new);
+        };
+        let mut new = Record::clone(before);
+        let live = new.live.take().map(|live| *live);
+        new.live = Some(Box::new(Live::new(begin, token, false, live)));
+        new.token = token;
+        if begin.now.saturating_sub(before.entered_at) > self.ttl() / 2 {
+            self.keep_entries(before).await?;
+            new.entered_at = begin.now;
+        }
+        Ok(new)
+    }
+
+    /// The entries of a context's ids live as long as it does: twice as long as it may be unused, counted anew before half of that is over.
+    async fn keep_entries(&self, record: &Record) -> Result<(), StoreError> {
+        let ids = record.context.tasks.iter().flat_map(rules::ids);
+        let keep = ids.map(|id| async move {
+            let entry = self.names.id(&record.key.route, id);
+            self.link.call::<()>(cmd("PEXPIRE").arg(entry).arg(self.entries_last()), Repeat::Harmless).await
+        });
+        futures_util::future::try_join_all(keep).await.map(drop)
+    }
+}
+
+impl Record {
+    fn new(begin: &Begin, token: u64) -> Self {
+        Self {
+            version: String::new(),
+            key: begin.key.clone(),
+            serial: token,
+            token,
+            entered_at: begin.now,
+            context: Arc::new(Context::new(begin.fence.clone())),
+            live: None,
+            turns: (0, 0),
+            tasks: Vec::new(),
+            apart: Vec::new(),
+            whole: true,
+        }
+    }
+}
