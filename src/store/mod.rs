@@ -4,6 +4,7 @@
 //! so is all randomness. A store that cannot answer says so; it never answers from less than it knows.
 
 mod memory;
+mod rules;
 #[cfg(test)]
 mod suite;
 
