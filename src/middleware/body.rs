@@ -12,6 +12,7 @@ use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use tokio_util::task::TaskTracker;
 
+use super::left::ClientLeft;
 use super::pumped::Pumped;
 
 /// The error of a body: the inner one's own, or the reason why the proxy gave up.
@@ -190,6 +191,16 @@ impl ReplyBody {
             }
             other => Self(other),
         }
+    }
+}
+
+impl ReplyBody {
+    /// A stream that is cut, and its work dropped, when the client leaves.
+    pub(super) fn unless(mut self, left: Option<&ClientLeft>) -> Self {
+        if let (Inner::Pumped(pumped), Some(left)) = (&mut self.0, left) {
+            pumped.unless(left.wait());
+        }
+        self
     }
 }
 

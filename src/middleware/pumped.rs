@@ -81,6 +81,8 @@ pub(super) struct Pumped {
     pieces: Pieces,
     /// Where the work goes on when the client has left; `None`: it ends.
     tracker: Option<TaskTracker>,
+    /// Ends when the client leaves, where that is known and ends the work.
+    left: Option<BoxFuture<'static, ()>>,
 }
 
 /// Where the work is done.
@@ -124,7 +126,12 @@ impl Pumped {
         let work = Work { place: Place::Here(work), pace: Pace::Asks, tracker: tracker.clone() };
         let work = Arc::new(Mutex::new(work));
         stalls.watch(&work);
-        Self { work, pieces, tracker: finishes.then(|| tracker.clone()) }
+        Self { work, pieces, tracker: finishes.then(|| tracker.clone()), left: None }
+    }
+
+    /// Ends the work, and cuts the stream, when `left` ends.
+    pub(super) fn unless(&mut self, left: BoxFuture<'static, ()>) {
+        self.left = Some(left);
     }
 
     pub(super) fn is_end(&self) -> bool {
@@ -137,11 +144,26 @@ impl Pumped {
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Polled {
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         work.pace = Pace::Asks;
+        if self.left.as_mut().is_some_and(|left| left.as_mut().poll(cx).is_ready()) {
+            self.left = None;
+            self.pieces.cut.store(true, Ordering::Relaxed);
+            work.end();
+            return Poll::Ready(self.pieces.end());
+        }
         let polled = self.pieces.poll(&mut work.place, cx);
         if matches!(polled, Poll::Ready(Some(Ok(_)))) {
             work.pace = Pace::Handed;
         }
         polled
+    }
+}
+
+impl Work {
+    /// Drops it where it is.
+    fn end(&mut self) {
+        if let Place::Apart(task) = std::mem::replace(&mut self.place, Place::Nowhere) {
+            task.abort();
+        }
     }
 }
 
@@ -179,10 +201,9 @@ impl Pieces {
 impl Drop for Pumped {
     fn drop(&mut self) {
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
-        match std::mem::replace(&mut work.place, Place::Nowhere) {
-            Place::Here(work) => go_on(Some(work), self.tracker.take()),
-            Place::Apart(task) if self.tracker.is_none() => task.abort(),
-            Place::Apart(_) | Place::Nowhere => {}
+        let Some(tracker) = self.tracker.take() else { return work.end() };
+        if let Place::Here(work) = std::mem::replace(&mut work.place, Place::Nowhere) {
+            go_on(Some(work), Some(tracker));
         }
     }
 }
