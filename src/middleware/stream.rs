@@ -20,7 +20,7 @@ use super::pumped::Client;
 use super::respond;
 use super::running::Running;
 use super::send::Exchange;
-use crate::a2a::Dialect;
+use crate::a2a::{Binding, Dialect};
 use crate::exchange::{Refusal, Send};
 use crate::sse::Splitter;
 use crate::turn::Tail;
@@ -60,7 +60,7 @@ impl Exchange {
         let pump = Pump {
             audience,
             wish,
-            ..Pump::new(self, running, send.call.id.to_owned(), send.call.dialect, client, Origin::Send)
+            ..Pump::new(self, running, send.call.binding.clone(), send.call.dialect, client, Origin::Send)
         };
         response.map(|_| core.pumped(Box::pin(pump.run(Some(body))), pieces))
     }
@@ -79,8 +79,8 @@ pub(super) enum Origin {
 pub(super) struct Pump {
     exchange: Exchange,
     running: Running,
-    /// The JSON-RPC id of the request, as JSON.
-    id: String,
+    /// Of the client's request, and so of the agent's stream.
+    binding: Binding,
     origin: Origin,
     splitter: Splitter,
     client: Client,
@@ -137,7 +137,7 @@ impl Pump {
     pub(super) fn new(
         exchange: Exchange,
         running: Running,
-        id: String,
+        binding: Binding,
         dialect: Dialect,
         client: Client,
         origin: Origin,
@@ -146,7 +146,7 @@ impl Pump {
         Self {
             exchange,
             running,
-            id,
+            binding,
             origin,
             splitter: Splitter::new(limit),
             client,

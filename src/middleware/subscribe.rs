@@ -22,8 +22,7 @@ use super::pumped::Client;
 use super::respond;
 use super::send::{Exchange, Outcome, wrapped};
 use super::stream::{COMMENT, KEEP_ALIVE, Origin, Pump};
-use crate::a2a::jsonrpc::{self, Call};
-use crate::a2a::{Dialect, State};
+use crate::a2a::{Binding, Call, Dialect, State};
 use crate::conversation::policy::{Mode, UnknownIds};
 use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::Turn;
@@ -63,8 +62,14 @@ impl Exchange {
     fn subscription(self, task: String, call: &Call<'_, '_>) -> Response<ReplyBody> {
         let core = Arc::clone(&self.core);
         let (out, pieces) = Client::new();
-        let subscription =
-            Subscription { exchange: self, task, id: call.id.to_owned(), dialect: call.dialect, out, began: false };
+        let subscription = Subscription {
+            exchange: self,
+            task,
+            binding: call.binding.clone(),
+            dialect: call.dialect,
+            out,
+            began: false,
+        };
         respond::stream(core.pumped(Box::pin(subscription.run()), pieces))
     }
 }
@@ -74,8 +79,7 @@ struct Subscription {
     exchange: Exchange,
     /// The client's id of the task.
     task: String,
-    /// The JSON-RPC id of the request, as JSON.
-    id: String,
+    binding: Binding,
     dialect: Dialect,
     out: Client,
     /// Whether it was told how the task stood.
@@ -137,7 +141,7 @@ impl Subscription {
         let mut running = self.exchange.resumed(guard, Arc::clone(&subject.found.context), pending);
         let opening = Arc::clone(&running.turn.opening);
         running.originals = originals(&subject.found, opening.user.parts.clone(), &opening.user.id);
-        let mut pump = Pump::new(self.exchange, running, self.id, self.dialect, self.out, Origin::Subscription);
+        let mut pump = Pump::new(self.exchange, running, self.binding, self.dialect, self.out, Origin::Subscription);
         pump.began = self.began;
         pump.run(None).await;
     }
@@ -146,7 +150,7 @@ impl Subscription {
         let Some(entry) = self.exchange.core.readers.of(key) else { return Listened::Alone };
         let (out, mut events) = mpsc::channel(BACKLOG);
         let behind = Arc::new(AtomicUsize::new(0));
-        let listener = Listener { id: self.id.clone(), fresh: !self.began, out, behind: Arc::clone(&behind) };
+        let listener = Listener { binding: self.binding.clone(), fresh: !self.began, out, behind: Arc::clone(&behind) };
         if entry.send(listener).await.is_err() {
             return Listened::Alone;
         }
@@ -238,11 +242,11 @@ impl Subscription {
     async fn tell(&mut self, name: &str, noun: &str) {
         let result = wrapped(name, noun, self.dialect);
         self.began = true;
-        self.write(sse_event(&jsonrpc::result(&self.id, &result)).into()).await;
+        self.write(sse_event(&self.binding.wrap(&result)).into()).await;
     }
 
     async fn refuse(&self, refusal: &Refusal) {
-        self.write(sse_event(&refusal.json_rpc(&self.id)).into()).await;
+        self.write(sse_event(&refusal.body(&self.binding)).into()).await;
     }
 
     async fn write(&self, event: Bytes) {
