@@ -19,7 +19,7 @@ use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::{Source, Turn as Recorded};
 use crate::exchange::{Plan, Refusal, Send, redacted};
 use crate::json::Doc;
-use crate::store::{Begin, Begun, Found, InFlight, Pending};
+use crate::store::{Begin, Begun, Found, InFlight, Pending, Share};
 use crate::task::ClientTask;
 use crate::turn::{Told, View, continuation, task_of_message};
 
@@ -272,6 +272,7 @@ impl Exchange {
             provisional,
             fence: mint_fence(),
             take,
+            share: Share::Alone,
             now: self.core.now(),
             until: self.core.lease_end(),
             max_turn: millis(self.core.policy.guard.max_turn),
