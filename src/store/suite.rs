@@ -5,6 +5,7 @@ mod crowd;
 mod lease;
 mod listing;
 mod model;
+mod notes;
 mod outbox;
 mod random;
 
@@ -40,7 +41,8 @@ use behaviours;
 /// Runs the table, every behaviour on a new store, and names what does not hold.
 pub(super) async fn table(make: impl Fn() -> Arc<dyn Store>) {
     let mut broken = Vec::new();
-    for (name, behaviour) in [lease::BEHAVIOURS, binding::BEHAVIOURS, listing::BEHAVIOURS, outbox::BEHAVIOURS].concat()
+    for (name, behaviour) in
+        [lease::BEHAVIOURS, binding::BEHAVIOURS, listing::BEHAVIOURS, notes::BEHAVIOURS, outbox::BEHAVIOURS].concat()
     {
         let store = make();
         if tokio::spawn(async move { behaviour(&*store).await }).await.is_err() {
@@ -121,6 +123,7 @@ pub(super) fn opening(task: Option<&str>, attempt: u32, now: u64) -> Arc<Opening
         inline: false,
         history_length: None,
         started_at: now,
+        callback: None,
     })
 }
 

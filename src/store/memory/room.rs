@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 
 use dashmap::Entry;
 
-use super::slot::{self, Slot, State};
+use super::slot::{Slot, State};
 use super::{Memory, lock};
 use crate::conversation::principal::ContextKey;
+use crate::store::rules;
 
 /// Contexts that go, because nobody used them for long, with every one that comes.
 const SWEPT_AT_ONCE: usize = 8;
@@ -38,9 +39,9 @@ impl Memory {
                 owned.remove();
             }
         }
-        let left = state.live.take().map(|live| live.ids).unwrap_or_default();
+        let left = state.live.take().map(|running| running.live.ids).unwrap_or_default();
         let context = std::mem::take(&mut state.context);
-        for id in context.tasks.iter().flat_map(slot::ids).chain(left.iter().map(|id| &**id)) {
+        for id in context.tasks.iter().flat_map(rules::ids).chain(left.iter().map(|id| &**id)) {
             self.tasks.keep(slot, id, false, false);
         }
     }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::slot::{self, Live, Slot, State};
+use super::slot::{Running, Slot, State};
 use super::{Memory, lock};
 use crate::context::{Context, Settlement};
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
+use crate::store::rules::{self, Live};
 use crate::store::{Begin, Begun, Lease, Pending, StoreError};
 
 impl Memory {
@@ -52,8 +53,8 @@ impl Memory {
         }
         let previous = state.in_flight();
         let token = self.next_token();
-        let before = state.live.take();
-        state.live = Some(Box::new(Live::new(begin, token, new && begin.provisional, before)));
+        let before = state.live.take().map(|before| before.live);
+        state.live = Some(Running::new(Live::new(begin, token, new && begin.provisional, before)));
         state.used = begin.now;
         lock(&self.ledger).seat(slot, state);
         Begun::Granted { lease: Lease { key: slot.key(state), token }, context: state.context.clone(), previous }
@@ -75,19 +76,13 @@ impl Memory {
         held.flatten().ok_or(StoreError::LeaseLost)
     }
 
-    pub(super) fn observe_now(&self, lease: &Lease, mut pending: Pending) -> Result<(), StoreError> {
+    pub(super) fn observe_now(&self, lease: &Lease, pending: Pending) -> Result<(), StoreError> {
         self.tell_time(pending.looked_at);
         self.holding(lease, |slot, _, live| {
-            match &pending.bound {
-                // One who has taken a turn over observes it under the ids that were bound before.
-                Some(bound) => {
-                    self.enter(slot, live, &bound.task_id, &bound.upstream_task);
-                    live.bound = Some(bound.clone());
-                }
-                None => pending.bound.clone_from(&live.bound),
+            if let Some(bound) = &pending.bound {
+                self.enter(slot, live, &bound.task_id, &bound.upstream_task);
             }
-            live.inherited = false;
-            live.lease.pending = Some(pending);
+            live.observe(pending);
         })
     }
 
@@ -115,6 +110,7 @@ impl Memory {
             if live.inherited {
                 // The turn that was taken over is as unsettled as it was: dropped here it would be lost.
                 live.leave(self.next_token());
+                live.wake();
                 state.live = Some(live);
                 lock(&self.ledger).seat(slot, state);
             } else {
@@ -128,8 +124,7 @@ impl Memory {
         for id in &live.ids {
             self.tidy(slot, &state.context, id);
         }
-        let context = &state.context;
-        if context.turns.is_empty() && context.apart.is_empty() && context.tasks.is_empty() {
+        if rules::is_blank(&state.context) {
             self.discard(slot, state);
         } else {
             lock(&self.ledger).seat(slot, state);
@@ -137,55 +132,20 @@ impl Memory {
     }
 
     fn tidy(&self, slot: &Arc<Slot>, context: &Context, id: &str) {
-        let upstream = context.tasks.iter().any(|task| slot::was_upstream(task, id));
+        let upstream = context.tasks.iter().any(|task| rules::was_upstream(task, id));
         self.tasks.keep(slot, id, context.task(id).is_some(), upstream);
     }
 
     fn apply(&self, slot: &Arc<Slot>, state: &mut State, live: &mut Live, settlement: Settlement) {
-        let context = Arc::make_mut(&mut state.context);
-        grow_by_little(&mut context.turns);
-        grow_by_little(&mut context.tasks);
-        let changed = settlement.task.as_ref().map(|change| change.id.clone());
-        let mut loose = cut_off(context, &settlement);
-        context.settle(settlement);
-        if let Some(task) = context.tasks.iter_mut().find(|task| live.superseded.as_ref() == Some(&task.id)) {
-            task.superseded = true;
+        let limit = self.limits.context_bytes;
+        let settled = rules::settle(Arc::make_mut(&mut state.context), live, settlement, limit);
+        if let Some((task, upstream)) = settled.known {
+            self.enter(slot, live, &task, &upstream);
         }
-        loose.extend(self.trim(context));
-        if let Some(task) = changed.and_then(|id| state.context.task(&id)) {
-            self.enter(slot, live, &task.id, &task.newest_upstream().unwrap_or_default());
-        }
-        for id in loose {
+        for id in settled.loose {
             self.tidy(slot, &state.context, &id);
         }
         let bytes = state.context.size();
         lock(&self.ledger).count(state, bytes);
     }
-
-    /// Keeps the context within its own limit. The ids of the tasks that went, the agent's too.
-    fn trim(&self, context: &mut Context) -> Vec<Box<str>> {
-        let turns = context.turns.len() + context.apart.len();
-        if context.size() <= self.limits.context_bytes && context.tasks.len() <= turns {
-            return Vec::new();
-        }
-        let ids: Vec<(Box<str>, Box<str>)> =
-            context.tasks.iter().flat_map(|task| slot::ids(task).map(|id| (task.id.clone(), id.into()))).collect();
-        let gone = context.trim(self.limits.context_bytes);
-        ids.into_iter().filter(|(task, _)| gone.contains(task)).map(|(_, id)| id).collect()
-    }
-}
-
-/// A vector that doubles would cost as much again as the turns' own heads.
-fn grow_by_little<T>(items: &mut Vec<T>) {
-    if items.len() == items.capacity() {
-        items.reserve_exact(1 + items.len() / 8);
-    }
-}
-
-/// The agent's ids of attempts that the settlement takes back.
-fn cut_off(context: &Context, settlement: &Settlement) -> Vec<Box<str>> {
-    let change = settlement.task.as_ref();
-    let task = change.and_then(|change| Some((context.task(&change.id)?, change.number as usize)));
-    let taken_back = task.into_iter().flat_map(|(task, number)| task.attempts.iter().skip(number.saturating_sub(1)));
-    taken_back.filter_map(|attempt| attempt.upstream_task.clone()).collect()
 }
