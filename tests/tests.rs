@@ -7,6 +7,8 @@ mod alone;
 mod binary;
 mod broken;
 mod chains;
+#[cfg(feature = "proxy")]
+mod classify;
 mod conversations;
 #[cfg(feature = "proxy")]
 mod digest;
