@@ -15,6 +15,7 @@ mod index;
 mod link;
 mod list;
 mod names;
+mod notes;
 mod outbox;
 mod record;
 mod script;
@@ -34,6 +35,7 @@ use self::names::Names;
 use super::{Answer, Begin, Begun, Bind, Delivery, Found, Lease, ListQuery, Listed, Pending, Store, StoreError};
 use crate::context::{Context, Settlement};
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
+use crate::push::PushChange;
 use crate::turn::Bound;
 
 /// How conversations are kept in Redis.
@@ -73,6 +75,8 @@ pub struct Redis {
     writer: String,
     writes: AtomicU64,
     cache: Cache,
+    /// The latest time that a verb was told.
+    clock: AtomicU64,
 }
 
 /// Connects to the Redis or Valkey at `url`, and makes or reads what all that share it have in common.
@@ -88,13 +92,17 @@ pub async fn connect(url: &str, settings: Settings) -> Result<Redis, ConnectErro
     let secret = link::common(&link, &names).await?;
     let writer = uuid::Uuid::new_v4().simple().to_string();
     let cache = Cache::new(settings.held_bytes);
-    Ok(Redis { settings, names, link, secret, writer, writes: AtomicU64::new(0), cache })
+    Ok(Redis { settings, names, link, secret, writer, writes: AtomicU64::new(0), cache, clock: AtomicU64::new(0) })
 }
 
 impl Redis {
     /// A version that no record ever had.
     fn new_version(&self) -> String {
         format!("{}-{}", self.writer, self.writes.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn tell_time(&self, now: u64) {
+        self.clock.fetch_max(now, Ordering::Relaxed);
     }
 
     /// A verb, cut off when it takes too long: whoever waits for it is told so in time, however many there are.
@@ -159,6 +167,18 @@ impl Store for Redis {
         Box::pin(async move { self.wait_now(key, token).await })
     }
 
+    fn configure<'a>(&'a self, key: &'a ContextKey, change: PushChange) -> Answer<'a, bool> {
+        Box::pin(async move { self.bounded(self.configure_now(key, &change)).await })
+    }
+
+    fn note<'a>(&'a self, name: &'a str, value: Option<Vec<u8>>, until: u64) -> Answer<'a, ()> {
+        Box::pin(async move { self.bounded(self.note_now(name, value, until)).await })
+    }
+
+    fn noted<'a>(&'a self, name: &'a str, now: u64) -> Answer<'a, Option<Vec<u8>>> {
+        Box::pin(async move { self.bounded(self.noted_now(name, now)).await })
+    }
+
     fn outbox_push(&self, delivery: Delivery) -> Answer<'_, u64> {
         Box::pin(async move { self.bounded(self.push(&delivery)).await })
     }
@@ -169,6 +189,10 @@ impl Store for Redis {
 
     fn outbox_done(&self, id: u64, again: Option<u64>) -> Answer<'_, ()> {
         Box::pin(async move { self.bounded(self.done(id, again)).await })
+    }
+
+    fn outbox_len(&self) -> Answer<'_, usize> {
+        Box::pin(async move { self.bounded(self.waiting()).await })
     }
 
     fn secret(&self) -> [u8; 32] {

@@ -9,8 +9,8 @@ use super::link::Repeat;
 use super::names::Tag;
 use super::record::{Depth, Record, Seen};
 use crate::context::Context;
-use crate::store::rules::{self, Live};
-use crate::store::{Begin, Begun, Lease, StoreError};
+use crate::store::rules::{self, Lives};
+use crate::store::{Begin, Begun, InFlight, Lease, StoreError};
 
 /// The lower bits of a token are random: a server that has lost its newest writes may count the same number again, and a lease from before that
 /// is none of what comes after.
@@ -24,6 +24,7 @@ impl Redis {
     }
 
     pub(super) async fn begin_now(&self, begin: &Begin) -> Result<Begun, StoreError> {
+        self.tell_time(begin.now);
         let tag = Tag::of(&begin.key);
         let (token, seen, ()) = futures_util::future::try_join3(
             self.next_token(),
@@ -34,18 +35,16 @@ impl Redis {
         .await?;
         let (mut token, mut seen) = (token, seen);
         loop {
-            if let Seen::There(record) = &seen
-                && let Some(live) = record.live.as_ref().filter(|live| !live.may_begin(begin))
-            {
-                return Ok(Begun::Busy(live.seen()));
-            }
             if token <= seen.token() {
-                // Somebody else came in between and went.
+                // Somebody else came in between.
                 token = self.next_token().await?;
             }
-            let new = self.granted(begin, &seen, token).await?;
+            let (new, previous) = match granted(begin, &seen, token) {
+                Ok(granted) => granted,
+                Err(in_flight) => return Ok(Begun::Busy(*in_flight)),
+            };
+            let new = self.with_entries(new, begin.now).await?;
             if let Some(record) = self.write(&tag, &seen, new).await? {
-                let previous = seen.there().and_then(|before| before.in_flight());
                 let lease = Lease { key: begin.key.clone(), token };
                 return Ok(Begun::Granted { lease, context: record.context.clone(), previous });
             }
@@ -56,32 +55,32 @@ impl Redis {
         }
     }
 
-    async fn granted(&self, begin: &Begin, seen: &Seen, token: u64) -> Result<Record, StoreError> {
-        let Seen::There(before) = seen else {
-            let mut new = Record::new(begin, token);
-            new.live = Some(Box::new(Live::new(begin, token, begin.provisional, None)));
-            return Ok(new);
-        };
-        let mut new = Record::clone(before);
-        let live = new.live.take().map(|live| *live);
-        new.live = Some(Box::new(Live::new(begin, token, false, live)));
-        new.token = token;
-        if begin.now.saturating_sub(before.entered_at) > self.ttl() / 2 {
-            self.keep_entries(before).await?;
-            new.entered_at = begin.now;
-        }
-        Ok(new)
-    }
-
     /// The entries of a context's ids live as long as it does: twice as long as it may be unused, counted anew before half of that is over.
-    async fn keep_entries(&self, record: &Record) -> Result<(), StoreError> {
+    async fn with_entries(&self, mut record: Record, now: u64) -> Result<Record, StoreError> {
+        if now.saturating_sub(record.entered_at) <= self.ttl() / 2 {
+            return Ok(record);
+        }
+        record.entered_at = now;
+        let route = &record.key.route;
         let ids = record.context.tasks.iter().flat_map(rules::ids);
         let keep = ids.map(|id| async move {
-            let entry = self.names.id(&record.key.route, id);
+            let entry = self.names.id(route, id);
             self.link.call::<()>(cmd("PEXPIRE").arg(entry).arg(self.entries_last()), Repeat::Harmless).await
         });
-        futures_util::future::try_join_all(keep).await.map(drop)
+        futures_util::future::try_join_all(keep).await?;
+        Ok(record)
     }
+}
+
+/// The context with the turn that begins, and the turn whose place it takes; an error is the turn that is in its way.
+fn granted(begin: &Begin, seen: &Seen, token: u64) -> Result<(Record, Option<InFlight>), Box<InFlight>> {
+    let (mut new, provisional) = match seen {
+        Seen::There(before) => (Record::clone(before), false),
+        Seen::Gone { .. } => (Record::new(begin, token), begin.provisional),
+    };
+    let (_, previous) = new.lives.begin(begin, || token, provisional)?;
+    new.token = token;
+    Ok((new, previous))
 }
 
 impl Record {
@@ -93,7 +92,7 @@ impl Record {
             token,
             entered_at: begin.now,
             context: Arc::new(Context::new(begin.fence.clone())),
-            live: None,
+            lives: Lives::default(),
             turns: (0, 0),
             tasks: Vec::new(),
             apart: Vec::new(),

@@ -48,7 +48,7 @@ impl Redis {
         loop {
             let old = self.held(lease, &tag, known).await?;
             let context_id = if wished { &bind.upstream_context } else { &bind.minted_context };
-            match self.try_bind(&tag, &old, bind, context_id).await? {
+            match self.try_bind(lease, &old, bind, context_id).await? {
                 Tried::Bound(lease, bound) => return Ok((lease, bound)),
                 Tried::Stale => known = false,
                 Tried::Taken if wished => wished = false,
@@ -59,23 +59,32 @@ impl Redis {
         }
     }
 
-    async fn try_bind(&self, tag: &Tag, old: &Arc<Record>, bind: &Bind, context_id: &str) -> Result<Tried, StoreError> {
+    async fn try_bind(
+        &self,
+        lease: &Lease,
+        old: &Arc<Record>,
+        bind: &Bind,
+        context_id: &str,
+    ) -> Result<Tried, StoreError> {
         let mut new = Record::clone(old);
-        let Some(live) = new.live.as_mut() else { return Err(StoreError::LeaseLost) };
+        let Some(live) = new.held(lease.token) else { return Err(StoreError::LeaseLost) };
         live.go_on();
         let moves = std::mem::take(&mut live.provisional);
         let again = live.bound_again(bind);
         if moves {
             new.key.context_id = context_id.into();
         }
-        let Some((bound, others)) = self.tie(old, &mut new, bind, again).await? else { return Ok(Tried::Stale) };
-        let lease = Lease { key: new.key.clone(), token: new.token };
+        let Some((bound, others)) = self.tie((lease.token, old), &mut new, bind, again).await? else {
+            return Ok(Tried::Stale);
+        };
+        let tag = Tag::of(&lease.key);
+        let lease = Lease { key: new.key.clone(), token: lease.token };
         if !moves {
-            if self.write(tag, &Seen::There(old.clone()), new).await?.is_none() {
+            if self.write(&tag, &Seen::There(old.clone()), new).await?.is_none() {
                 return Ok(Tried::Stale);
             }
         } else if self.move_to(new).await? {
-            self.drop_record(tag, &Seen::There(old.clone())).await?;
+            self.drop_record(&tag, &Seen::There(old.clone())).await?;
         } else {
             return Ok(Tried::Taken);
         }
@@ -103,36 +112,39 @@ impl Redis {
     /// Ties the ids in a context that is not written yet, and tells the index. Nothing where the context has changed meanwhile.
     async fn tie(
         &self,
-        old: &Arc<Record>,
+        (token, old): (u64, &Record),
         new: &mut Record,
         bind: &Bind,
         again: Option<Bound>,
     ) -> Result<Option<(Bound, Others)>, StoreError> {
-        let (context_id, Some(live)) = (new.key.context_id.clone(), new.live.as_mut()) else { return Ok(None) };
+        let (context_id, context) = (new.key.context_id.clone(), new.context.clone());
+        let Some(live) = new.held(token) else { return Ok(None) };
         let task = rules::task_of(live, bind);
         let bound = match again {
-            None if rules::is_fresh(&new.context, live, bind) => return self.tie_fresh(old, new, bind, task).await,
+            None if rules::is_fresh(&context, live, bind) => {
+                return self.tie_fresh((token, old), new, bind, task).await;
+            }
             None => live.tie(task.unwrap_or_default(), &context_id, bind.clone()),
             Some(bound) => bound,
         };
         let mut ids = both(&bound);
         ids.retain(|(_, id)| !old.in_turn(id));
-        self.enter_all(new, &ids).await?;
+        self.enter_all(new, token, &ids).await?;
         Ok(Some((bound, Others::default())))
     }
 
     /// The same, where the agent's id means another task from now on.
     async fn tie_fresh(
         &self,
-        old: &Arc<Record>,
+        (token, old): (u64, &Record),
         new: &mut Record,
         bind: &Bind,
         task: Option<String>,
     ) -> Result<Option<(Bound, Others)>, StoreError> {
         let route = new.key.route.clone();
         let id = (&route, &*bind.upstream_task);
-        let as_client: Vec<_> = task.is_none().then(|| self.entry(new, Side::Client)).into_iter().collect();
-        let before = self.enter(id, &as_client, &[self.entry(new, Side::Agent)]).await?;
+        let as_client: Vec<_> = task.is_none().then(|| self.entry(new, token, Side::Client)).into_iter().collect();
+        let before = self.enter(id, &as_client, &[self.entry(new, token, Side::Agent)]).await?;
         let first = before.is_empty();
         let Some(others) = self.others(old, new, bind, before).await? else { return Ok(None) };
         let free = others.entries.is_empty() && !others.own;
@@ -140,13 +152,13 @@ impl Redis {
         let entered = first && task.is_none();
         let task_id = task.unwrap_or_else(minted);
         if !entered && !old.has_client(&task_id) {
-            self.enter_all(new, &[(Side::Client, task_id.as_str().into())]).await?;
+            self.enter_all(new, token, &[(Side::Client, task_id.as_str().into())]).await?;
         }
         try_join_all(others.entries.iter().map(|(tag, entries)| self.overtake(tag, entries, id.1))).await?;
         let context_id = new.key.context_id.clone();
-        let Some(live) = new.live.as_mut() else { return Ok(None) };
+        let Some(live) = new.held(token) else { return Ok(None) };
         let bound = live.tie(task_id, &context_id, bind.clone());
-        rules::supersede(&mut new.context, Some(live), id.1, Some(&bound.task_id));
+        rules::supersede(&mut new.context, new.lives.all(), id.1, Some(&bound.task_id));
         Ok(Some((bound, others)))
     }
 
@@ -161,9 +173,8 @@ impl Redis {
         let (id, home) = (&*bind.upstream_task, Tag::of(&new.key));
         let mut others = Others::default();
         for entry in before {
-            if entry.tag == home {
-                let has = if entry.side == Side::Client { old.has_client(id) } else { old.has_agent(id) };
-                others.own |= has && entry.serial == old.serial;
+            if entry.tag == home && entry.serial == old.serial {
+                others.own |= if entry.side == Side::Client { old.has_client(id) } else { old.has_agent(id) };
             } else {
                 others.entries.entry(entry.tag.clone()).or_default().push(entry);
             }
@@ -210,8 +221,8 @@ impl Redis {
                 continue;
             }
             let mut new = Record::clone(record);
-            rules::supersede(&mut new.context, new.live.as_deref_mut(), id, None);
-            let same = Arc::ptr_eq(&new.context, &record.context) && new.live == record.live;
+            rules::supersede(&mut new.context, new.lives.all(), id, None);
+            let same = Arc::ptr_eq(&new.context, &record.context) && new.lives == record.lives;
             // What is written without a change is another version: the bind that is on its way there is refused, and begins anew.
             if (known && same) || self.write(tag, &seen, new).await?.is_some() {
                 return Ok(());

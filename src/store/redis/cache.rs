@@ -24,8 +24,8 @@ struct Held {
 
 /// Bytes that a context takes here, about.
 fn size(record: &Record) -> usize {
-    let asked = record.live.as_ref().and_then(|live| live.lease.pending.as_ref());
-    let asked = asked.map_or(0, |pending| pending.opening.user_text.len() * 2);
+    let asked = record.lives.iter().filter_map(|live| live.lease.pending.as_ref());
+    let asked: usize = asked.map(|pending| pending.opening.user_text.len() * 2).sum();
     1024 + record.context.size() + 256 * (record.context.tasks.len() + record.context.turns.len()) + asked
 }
 

@@ -120,9 +120,13 @@ fn singles(record: &Record) -> Result<HashMap<&'static str, Vec<u8>>, StoreError
         ("a", apart.join(",").into_bytes()),
         ("z", record.token.to_string().into_bytes()),
     ]);
-    if let Some(live) = &record.live {
-        fields.insert("k", live.lease.token.to_string().into_bytes());
-        fields.insert("l", encode(&**live)?);
+    if !record.lives.is_empty() {
+        let tokens: Vec<_> = record.lives.iter().map(|live| live.lease.token.to_string()).collect();
+        fields.insert("k", tokens.join(",").into_bytes());
+        fields.insert("l", encode(&record.lives)?);
+    }
+    if !record.context.push.is_empty() {
+        fields.insert("p", encode(&record.context.push)?);
     }
     Ok(fields)
 }
@@ -175,7 +179,7 @@ pub(super) fn decode(parts: Vec<Value>, depth: Depth, known: Option<&Record>) ->
         token,
         entered_at: head.entered_at,
         context: Arc::default(),
-        live: singles.get("l").map(|live| read(live)).transpose()?,
+        lives: singles.get("l").map(|lives| read(lives)).transpose()?.unwrap_or_default(),
         turns: (head.first, number(field("n")?)?),
         tasks,
         apart: Vec::new(),
@@ -187,6 +191,7 @@ pub(super) fn decode(parts: Vec<Value>, depth: Depth, known: Option<&Record>) ->
         tasks: client_tasks,
         window_start: head.window_start,
         rewrites: head.rewrites,
+        push: singles.get("p").map(|push| read(push)).transpose()?.unwrap_or_default(),
         ..Context::default()
     };
     if let Some(known) = known.filter(|_| from > 0) {

@@ -42,25 +42,25 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) fn field(&self) -> String {
         let side = if self.side == Side::Client { 'c' } else { 'a' };
-        format!("{side}{}", self.tag.0)
+        format!("{side}{}:{}", self.tag.0, self.serial)
     }
 
     pub(super) fn value(&self) -> String {
-        format!("{} {} {} {}", self.serial, self.token, self.owner, self.version)
+        format!("{} {} {}", self.token, self.owner, self.version)
     }
 
     fn read((field, value): &(String, String)) -> Option<Self> {
         let mut parts = value.split(' ');
         let side = if field.starts_with('c') { Side::Client } else { Side::Agent };
         let mut next = || parts.next();
-        let (serial, token) = (next()?.parse().ok()?, next()?.parse().ok()?);
-        let (owner, version) = (next()?.to_owned(), next()?.to_owned());
-        Some(Self { tag: Tag(field.get(1..)?.to_owned()), side, serial, token, owner, version })
+        let (token, owner, version) = (next()?.parse().ok()?, next()?.to_owned(), next()?.to_owned());
+        let (tag, serial) = field.get(1..)?.split_once(':')?;
+        Some(Self { tag: Tag(tag.to_owned()), side, serial: serial.parse().ok()?, token, owner, version })
     }
 
     /// Whether the context bears it out.
     pub(super) fn holds(&self, record: &Record, id: &str) -> bool {
-        let leased = record.live.as_ref().is_some_and(|live| live.lease.token == self.token);
+        let leased = record.lives.holds(self.token);
         let known = || match self.side {
             Side::Client => record.has_client(id),
             Side::Agent => record.has_agent(id),
@@ -76,12 +76,12 @@ impl Redis {
     }
 
     /// The entry of a context that is going to know an id.
-    pub(super) fn entry(&self, record: &Record, side: Side) -> Entry {
+    pub(super) fn entry(&self, record: &Record, token: u64, side: Side) -> Entry {
         Entry {
             tag: Tag::of(&record.key),
             side,
             serial: record.serial,
-            token: record.token,
+            token,
             owner: owner(&record.key.route, &record.key.principal),
             version: self.new_version(),
         }
@@ -116,9 +116,14 @@ impl Redis {
     }
 
     /// Enters what a verb makes known of a context, before the context is written.
-    pub(super) async fn enter_all(&self, record: &Record, ids: &[(Side, Box<str>)]) -> Result<(), StoreError> {
+    pub(super) async fn enter_all(
+        &self,
+        record: &Record,
+        token: u64,
+        ids: &[(Side, Box<str>)],
+    ) -> Result<(), StoreError> {
         let enter = ids.iter().filter(|(_, id)| !id.is_empty()).map(|(side, id)| async move {
-            self.enter((&record.key.route, id), &[], &[self.entry(record, *side)]).await
+            self.enter((&record.key.route, id), &[], &[self.entry(record, token, *side)]).await
         });
         futures_util::future::try_join_all(enter).await.map(drop)
     }
@@ -136,8 +141,8 @@ impl Redis {
         let entries = entered.iter().filter_map(Entry::read);
         for entry in entries.filter(|entry| entry.side == Side::Client && entry.owner == owner) {
             let Seen::There(record) = self.read(&entry.tag, Depth::Whole).await? else { continue };
-            if record.serial == entry.serial && rules::knows(&record.context, record.live.as_deref(), id) {
-                return Ok(Some(record.found()));
+            if record.serial == entry.serial && rules::knows(&record.context, &record.lives, id) {
+                return Ok(Some(record.found(Some(id))));
             }
         }
         Ok(None)
@@ -163,7 +168,7 @@ impl Redis {
     /// Takes a context that went out of the entries of its ids.
     pub(super) async fn leave_ids(&self, tag: &Tag, record: &Record) -> Result<(), StoreError> {
         let key = &record.key;
-        let in_turn = record.live.iter().flat_map(|live| live.ids.iter().map(|id| &**id));
+        let in_turn = record.lives.iter().flat_map(|live| live.ids.iter().map(|id| &**id));
         let ids = record.context.tasks.iter().flat_map(rules::ids).chain(in_turn);
         let strikes = ids.map(|id| async move {
             let entered: HashMap<String, String> =

@@ -38,7 +38,7 @@ impl Redis {
         while let Some(seen) = reads.next().await {
             // Of one that is not there the entry goes in time: it may be one that comes at this moment.
             if let Seen::There(record) = seen? {
-                page.look_at(&record.key, &record.context, record.live.as_deref());
+                page.look_at(&record.key, &record.context, &record.lives);
             }
         }
         self.with_turns(page.listed()).await

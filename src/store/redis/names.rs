@@ -61,6 +61,11 @@ impl Names {
         format!("{}tokens", self.prefix)
     }
 
+    /// Something small.
+    pub(super) fn note(&self, name: &str) -> String {
+        format!("{}note:{}", self.prefix, hash("note", &[name]))
+    }
+
     /// A part of the outbox. All parts stand on one slot.
     pub(super) fn outbox(&self, part: &str) -> String {
         format!("{}{{outbox}}:{part}", self.prefix)

@@ -1,5 +1,7 @@
 //! Notifications that are to be delivered: lane by lane, each lane in order. All on one slot, and every verb is one script.
 
+use redis::cmd;
+
 use super::Redis;
 use super::link::{self, Repeat};
 use super::script::{DONE, PUSH, TAKE};
@@ -31,6 +33,10 @@ impl Redis {
             link::read(self.link.run(&take, Repeat::Harmless).await?).map_err(link::unavailable)?;
         let delivery = |(id, lane, due, tries, body)| Delivery { id, lane, due, tries, body };
         Ok(taken.into_iter().map(delivery).collect())
+    }
+
+    pub(super) async fn waiting(&self) -> Result<usize, StoreError> {
+        self.link.call(cmd("ZCARD").arg(self.names.outbox("lanes")), Repeat::Harmless).await
     }
 
     pub(super) async fn done(&self, id: u64, again: Option<u64>) -> Result<(), StoreError> {

@@ -10,11 +10,11 @@ use super::names::Tag;
 use super::{Redis, fields, script};
 use crate::context::Context;
 use crate::conversation::principal::ContextKey;
-use crate::store::rules::{self, Live};
-use crate::store::{Found, InFlight, StoreError};
+use crate::store::rules::{self, Live, Lives};
+use crate::store::{Found, StoreError};
 
 /// Records that nobody is to expect to be for ever, in milliseconds: ten years.
-const LONGEST: u64 = 10 * 365 * 24 * 3_600_000;
+pub(super) const LONGEST: u64 = 10 * 365 * 24 * 3_600_000;
 
 /// How long, in milliseconds, it is remembered of a context that went that it was there: longer than anybody's verb on it takes.
 const REMEMBERED: u64 = 600_000;
@@ -31,7 +31,7 @@ pub(super) struct Record {
     /// When its entries in the index were last made to last.
     pub(super) entered_at: u64,
     pub(super) context: Arc<Context>,
-    pub(super) live: Option<Box<Live>>,
+    pub(super) lives: Lives,
     /// The numbers of the first turn and the last.
     pub(super) turns: (u32, u32),
     /// Where its tasks stand, and the turns that were kept apart: numbers that rise.
@@ -81,35 +81,33 @@ impl Seen {
 }
 
 impl Record {
-    pub(super) fn found(&self) -> Found {
-        Found { key: self.key.clone(), context: self.context.clone(), in_flight: self.in_flight() }
+    /// The context, and of its turns in flight that of the task which was asked for.
+    pub(super) fn found(&self, task: Option<&str>) -> Found {
+        let in_flight = rules::in_flight(&self.lives, task);
+        Found { key: self.key.clone(), context: self.context.clone(), in_flight }
     }
 
-    pub(super) fn in_flight(&self) -> Option<InFlight> {
-        self.live.as_ref().map(|live| live.seen())
-    }
-
-    /// The turn in flight, if it is that of this token.
+    /// The turn in flight with this token.
     pub(super) fn held(&mut self, token: u64) -> Option<&mut Live> {
-        self.live.as_deref_mut().filter(|live| live.lease.token == token)
+        self.lives.all().iter_mut().find(|live| live.lease.token == token)
     }
 
     pub(super) fn is_blank(&self) -> bool {
-        self.live.is_none() && rules::is_blank(&self.context)
+        self.lives.is_empty() && rules::is_blank(&self.context)
     }
 
-    /// Whether the client knows, or in this turn came to know, a task under this id.
+    /// Whether the client knows, or in a turn in flight came to know, a task under this id.
     pub(super) fn has_client(&self, id: &str) -> bool {
         self.context.task(id).is_some() || self.in_turn(id)
     }
 
-    /// Whether the agent knows, or in this turn came to know, a task of it under this id.
+    /// Whether the agent knows, or in a turn in flight came to know, a task of it under this id.
     pub(super) fn has_agent(&self, id: &str) -> bool {
         self.context.tasks.iter().any(|task| rules::was_upstream(task, id)) || self.in_turn(id)
     }
 
     pub(super) fn in_turn(&self, id: &str) -> bool {
-        self.live.as_ref().is_some_and(|live| live.ids.iter().any(|known| **known == *id))
+        self.lives.iter().any(|live| live.ids.iter().any(|known| **known == *id))
     }
 }
 
@@ -186,7 +184,7 @@ impl Redis {
     }
 
     fn kept_for(&self, record: &Record) -> u64 {
-        self.ttl() + record.live.as_ref().map_or(0, |live| live.max_turn().min(LONGEST))
+        self.ttl() + record.lives.iter().map(|live| live.max_turn().min(LONGEST)).max().unwrap_or_default()
     }
 }
 

@@ -40,7 +40,7 @@ fn leave(record: &mut Record, token: u64, next: Option<u64>) -> Left {
             record.token = next;
         }
         (Some(live), None) if live.inherited => return Left::Inherited,
-        _ => record.live = None,
+        _ => drop(record.lives.take(token)),
     }
     Left::Given
 }
@@ -49,7 +49,7 @@ impl Redis {
     /// The context whose lease this is. What is known here is believed, where `known` says so: the server refuses what rests on it when it no
     /// longer holds.
     pub(super) async fn held(&self, lease: &Lease, tag: &Tag, known: bool) -> Result<Arc<Record>, StoreError> {
-        let holds = |record: &Arc<Record>| record.live.as_ref().is_some_and(|live| live.lease.token == lease.token);
+        let holds = |record: &Arc<Record>| record.lives.holds(lease.token);
         if let Some(record) = self.cache.find(tag).filter(|record| known && holds(record)) {
             return Ok(record);
         }
@@ -69,7 +69,7 @@ impl Redis {
             let mut new = Record::clone(&record);
             let (done, mut ids) = act(&mut new);
             ids.retain(|(_, id)| !record.in_turn(id));
-            self.enter_all(&new, &ids).await?;
+            self.enter_all(&new, lease.token, &ids).await?;
             let seen = Seen::There(record);
             if new.is_blank() {
                 self.leave_owner(&tag, &new.key).await?;
@@ -103,7 +103,7 @@ impl Redis {
     pub(super) async fn settle_now(&self, lease: &Lease, settlement: &Settlement) -> Result<Arc<Context>, StoreError> {
         let most = self.settings.context_bytes;
         let settle = |record: &mut Record| {
-            let Some(live) = record.live.take() else { return ((), Known::new()) };
+            let Some((_, live)) = record.lives.take(lease.token) else { return ((), Known::new()) };
             let settled = rules::settle(Arc::make_mut(&mut record.context), &live, settlement.clone(), most);
             let known = settled.known.map(|(task, upstream)| [(Side::Client, task), (Side::Agent, upstream.into())]);
             ((), known.into_iter().flatten().collect())
@@ -113,8 +113,9 @@ impl Redis {
     }
 
     pub(super) async fn release_now(&self, lease: &Lease) -> Result<(), StoreError> {
-        let known = self.cache.find(&Tag::of(&lease.key)).and_then(|record| record.live.clone());
-        let mut inherited = known.is_none_or(|live| live.inherited);
+        let known = self.cache.find(&Tag::of(&lease.key));
+        let inherits = |record: &Record| record.lives.iter().any(|live| live.inherited);
+        let mut inherited = known.is_none_or(|record| inherits(&record));
         loop {
             // A turn that was taken over is as unsettled as it was, under a token of its own: dropped here it would be lost.
             let next = if inherited { Some(self.next_token().await?) } else { None };
@@ -127,16 +128,17 @@ impl Redis {
     }
 
     pub(super) async fn find(&self, key: &ContextKey) -> Result<Option<Found>, StoreError> {
-        Ok(self.read(&Tag::of(key), Depth::Whole).await?.there().map(|record| record.found()))
+        Ok(self.read(&Tag::of(key), Depth::Whole).await?.there().map(|record| record.found(None)))
     }
 
     /// Looks at the turn from time to time: whichever proxy ends it.
     pub(super) async fn wait_now(&self, key: &ContextKey, token: u64) -> Result<(), StoreError> {
+        let token = token.to_string();
         let look = cmd("HGET").arg(self.names.head(&Tag::of(key))).arg("k").take();
         let mut backoff = Backoff(LOOKS.0, LOOKS.1);
         loop {
-            let running: Option<u64> = self.bounded(self.link.call(&look, Repeat::Harmless)).await?;
-            if running != Some(token) {
+            let running: Option<String> = self.bounded(self.link.call(&look, Repeat::Harmless)).await?;
+            if !running.is_some_and(|running| running.split(',').any(|one| *one == token)) {
                 return Ok(());
             }
             backoff.pause().await;
