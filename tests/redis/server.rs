@@ -24,6 +24,16 @@ pub fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
+/// The same for a node of a cluster, which takes the port that is 10,000 higher too.
+pub fn free_port_of_a_node() -> u16 {
+    loop {
+        let bus = free_port();
+        if bus > 20_000 && TcpListener::bind((Ipv4Addr::LOCALHOST, bus - 10_000)).is_ok() {
+            return bus - 10_000;
+        }
+    }
+}
+
 impl Server {
     /// Starts a server that listens on a socket in a folder of its own, and keeps nothing.
     pub fn on_socket(program: &'static str) -> Self {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
+use futures_util::future::{try_join, try_join_all};
 
 use super::index::{Entry, Side};
 use super::names::Tag;
@@ -74,7 +74,11 @@ impl Redis {
         if moves {
             new.key.context_id = context_id.into();
         }
-        let Some((bound, others)) = self.tie((lease.token, old), &mut new, bind, again).await? else {
+        let (key, entered_at) = (new.key.clone(), new.entered_at);
+        // One that does not move has been its owner's since it began.
+        let listed = self.enter_owner(!moves, &key, entered_at);
+        let (tied, ()) = try_join(self.tie((lease.token, old), &mut new, bind, again), listed).await?;
+        let Some((bound, others)) = tied else {
             return Ok(Tried::Stale);
         };
         let tag = Tag::of(&lease.key);
@@ -96,7 +100,6 @@ impl Redis {
     /// Puts a context where it was not before. Not, if another is there.
     async fn move_to(&self, new: Record) -> Result<bool, StoreError> {
         let tag = Tag::of(&new.key);
-        self.enter_owner(false, &new.key, new.entered_at).await?;
         let mut seen = Seen::Gone { version: String::new(), token: 0 };
         loop {
             if self.write(&tag, &seen, new.clone()).await?.is_some() {

@@ -1,9 +1,8 @@
 //! A principal's client tasks, page by page.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use futures_util::StreamExt;
-use futures_util::stream;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use redis::cmd;
 
 use super::Redis;
@@ -46,13 +45,12 @@ impl Redis {
 
     /// The contexts as a whole.
     async fn with_turns(&self, mut listed: Listed) -> Result<Listed, StoreError> {
-        let mut whole = HashMap::new();
-        for (key, ..) in &listed.tasks {
-            if !whole.contains_key(key) {
-                let seen = self.read(&Tag::of(key), Depth::Whole).await?;
-                whole.insert(key.clone(), seen.there());
-            }
-        }
+        let keys: HashSet<_> = listed.tasks.iter().map(|(key, ..)| key.clone()).collect();
+        let reads = keys.into_iter().map(|key| async move {
+            let seen = self.read(&Tag::of(&key), Depth::Whole).await?;
+            Ok::<_, StoreError>((key, seen.there()))
+        });
+        let whole: HashMap<_, _> = stream::iter(reads).buffer_unordered(AT_A_TIME).try_collect().await?;
         listed.tasks.retain_mut(|(key, context, _)| {
             let read = whole.get(key).and_then(Option::as_ref);
             if let Some(record) = read {
