@@ -93,6 +93,16 @@ impl Proxy {
         Self::start([OsStr::new("serve"), OsStr::new("--config"), path.as_os_str()], Some(file)).await
     }
 
+    /// With a file, and a store that others may share.
+    #[cfg(feature = "redis")]
+    pub async fn sharing(store: &str, text: &str) -> Self {
+        let file = File::new(&with_address(text));
+        let path = file.path();
+        let args =
+            [OsStr::new("serve"), OsStr::new("--config"), path.as_os_str(), OsStr::new("--store"), OsStr::new(store)];
+        Self::start(args, Some(file)).await
+    }
+
     async fn start<const N: usize>(args: [&OsStr; N], file: Option<File>) -> Self {
         let mut child = command(args).spawn().unwrap();
         let lines = Arc::<Mutex<Vec<String>>>::default();

@@ -155,7 +155,7 @@ async fn a_user_with_few_rights_is_enough_and_another_is_refused() {
     assert!(refused.starts_with("Redis cannot be used: ") && !refused.contains("wrong"), "{refused}");
     let settings = Settings { prefix: "others:".to_owned(), ..Settings::default() };
     let refused = connect(&at("a2a:secret"), settings).await.err().unwrap().to_string();
-    assert!(refused.contains("NOPERM"), "{refused}");
+    assert!(refused.contains("NoPerm"), "{refused}");
 }
 
 #[tokio::test]
@@ -214,4 +214,61 @@ async fn behaves_as_a_store_over_a_cluster() {
         converse(&store, &key("ada", &context), bind(&task, &context), State::Completed, at).await;
     }
     assert_eq!(listed(&store, all("ada")).await.1, 30);
+}
+
+/// A proxy far away, and one beside the server.
+async fn far_and_near(patience: Duration) -> (Server, Relay, Redis, Redis) {
+    let server = Server::start("redis-server", server::free_port(), &["--save", ""]);
+    let relay = Relay::to(server.port).await;
+    let settings = Settings { patience, ..Settings::default() };
+    let far = connect(&format!("redis://127.0.0.1:{}", relay.port), settings).await.unwrap();
+    let near = connect(&server.url(), Settings::default()).await.unwrap();
+    (server, relay, far, near)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_late_holder_said_while_the_way_was_silent_comes_to_nothing() {
+    let (_server, relay, far, near) = far_and_near(Duration::from_millis(300)).await;
+    let key = key("ada", "c");
+    let (late, context, _) = begin(&far, ask(&key, 1)).await;
+    let (late, bound) = far.bind(&late, bind("u1", "c")).await.unwrap();
+    relay.set(Way::Silent);
+    let settled = far.settle(&late, settlement(&context, &bound, State::Completed, 2)).await;
+    assert!(matches!(settled, Err(StoreError::Unavailable(_))), "{settled:?}");
+    let take = Begin { take: Some(late.token), ..ask(&key, 1 + LEASE) };
+    let (lease, context, _) = begin(&near, take).await;
+    let (lease, bound) = near.bind(&lease, bind("u2", "c")).await.unwrap();
+    near.settle(&lease, settlement(&context, &bound, State::Completed, 3)).await.unwrap();
+    relay.set(Way::Open(Duration::ZERO));
+    // On the same connection: what was said before has been heard before.
+    let found = far.context(&key).await.unwrap().unwrap();
+    assert_eq!(found.context.turns.len(), 1);
+    assert!(found.context.task("u1").is_none() && found.context.task("u2").is_some());
+    assert_eq!(far.renew(&late, 9 * LEASE).await, Err(StoreError::LeaseLost));
+}
+
+/// Of two that settle the same turn one does, wherever on the way the other is.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_late_holder_and_its_heir_one_settles() {
+    let (_server, relay, far, near) = far_and_near(Duration::from_secs(10)).await;
+    relay.set(Way::Open(Duration::from_millis(10)));
+    let mut late_ones = 0;
+    for round in 0..25_u64 {
+        let key = key("ada", &format!("c{round}"));
+        let (late, context, _) = begin(&far, ask(&key, 1)).await;
+        let (late, bound) = far.bind(&late, bind(&format!("u{round}"), "c")).await.unwrap();
+        let settles = far.settle(&late, settlement(&context, &bound, State::Completed, 2));
+        let inherits = async {
+            tokio::time::sleep(Duration::from_millis(round)).await;
+            let take = Begin { take: Some(late.token), ..ask(&key, 1 + LEASE) };
+            let Begun::Granted { lease, context, previous } = near.begin(take).await.unwrap() else { panic!("busy") };
+            let bound = previous?.pending.map_or_else(|| bound.clone(), |pending| pending.bound.unwrap());
+            near.settle(&lease, settlement(&context, &bound, State::Completed, 3)).await.ok()
+        };
+        let (settled, inherited) = tokio::join!(settles, inherits);
+        assert!(settled.is_ok() != inherited.is_some(), "round {round}: {settled:?} {inherited:?}");
+        late_ones += u32::from(settled.is_err());
+        assert_eq!(near.context(&key).await.unwrap().unwrap().context.turns.len(), 1);
+    }
+    assert!((1..25).contains(&late_ones), "both happened: {late_ones}");
 }
