@@ -7,6 +7,8 @@ mod alone;
 mod binary;
 mod broken;
 mod chains;
+#[cfg(feature = "proxy")]
+mod classify;
 mod conversations;
 #[cfg(feature = "proxy")]
 mod digest;
@@ -19,6 +21,7 @@ mod in_process;
 mod left_out;
 mod observe;
 mod operations;
+mod question;
 mod record;
 mod replies;
 mod rewrites;
