@@ -54,6 +54,5 @@ fn every_reply_is_judged_as_its_reader_would() {
         ))
     });
     let wrong: Vec<_> = wrong.collect();
-    // What the rules missed when the table was written, before any of it was seen by them.
-    assert!(wrong.len() <= 92, "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
 }
