@@ -11,7 +11,7 @@ const SENTENCES: usize = 24;
 /// A reply of no more sentences than this is short: an order in it is for the user, not a step of an instruction.
 const SHORT: usize = 4;
 /// A reply of more sentences than this told much: an offer to tell more is one.
-const LONG: usize = 6;
+const LONG: usize = 4;
 /// This many statements may follow a question that speaks to the user.
 const REMARKS: usize = 2;
 
@@ -89,6 +89,8 @@ struct Walk {
     /// One of the questions leaves the answer open.
     open: bool,
     closer: bool,
+    /// The reply told much.
+    long: bool,
     /// Statements after the question.
     remarks: usize,
     /// Anything, a list too, after the question.
@@ -109,7 +111,7 @@ impl Walk {
 
 fn walk(page: &Page, level: Level) -> Walk {
     let mut headed = false;
-    let mut walk = Walk { followed: page.ends_masked, ..Walk::default() };
+    let mut walk = Walk { followed: page.ends_masked, long: is_long(page), ..Walk::default() };
     for sentence in page.sentences.iter().rev().take(SENTENCES) {
         let found = words::find(&page.clean, sentence.range.clone());
         let act = act(page, sentence, &found);
@@ -160,6 +162,11 @@ impl Walk {
     fn ask(&mut self, sentence: &Sentence, act: Act, found: &Found, level: Level) -> bool {
         let addressed = act == Act::Request || found.has(Kind::Address) || found.has(Kind::Leave);
         if self.ask.is_none() && !addressed && (self.followed || sentence.line == Line::Heading) {
+            return false;
+        }
+        // One that speaks to the user in no known form is as likely answered by what follows in its paragraph.
+        let known = [Kind::Question, Kind::Leave, Kind::Wish, Kind::Approval].iter().any(|kind| found.has(*kind));
+        if self.ask.is_none() && act == Act::Question && (self.remarks > 1 || self.long && self.remarks > 0) && !known {
             return false;
         }
         // A heading that asks is answered by the text below it.
@@ -237,12 +244,13 @@ fn is_bare_question(page: &Page, sentence: &Sentence, found: &Found) -> bool {
 fn kind_of_answer(act: Act, found: &Found) -> Expected {
     let any = |kinds: &[Kind]| kinds.iter().any(|kind| found.has(*kind));
     let asks = act == Act::Question;
-    let leave = found.has(Kind::Leave) && !any(&[Kind::Open, Kind::Choice]);
+    let named = named(found);
+    let leave = found.has(Kind::Leave) && !any(&[Kind::Open, Kind::Choice]) && (asks || named == Expected::FreeText);
     // What is needed to go on, as a statement, is not a yes.
     let to_go_on = found.has(Kind::Proceed) && (asks || found.has(Kind::Wish));
     let wished = asks && found.has(Kind::Wish) && !found.has(Kind::Choice);
     let agreed = (found.has(Kind::Approval) || to_go_on || wished) && !any(&[Kind::Open, Kind::Vague]);
-    match named(found) {
+    match named {
         _ if leave => Expected::Approval,
         Expected::FreeText if found.has(Kind::Document) && !any(&[Kind::Open, Kind::Approval]) => {
             Expected::StructuredArtifact
