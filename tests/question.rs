@@ -1,5 +1,7 @@
 //! The decision on replies of every kind, in many languages: the tables in `question/`, a line of JSON for each reply.
 
+use std::time::{Duration, Instant};
+
 use a2a_multiturn::conversation::question::{Decision, Reply, Settings, decide};
 use serde::Deserialize;
 
@@ -32,8 +34,12 @@ impl Case {
 }
 
 fn cases() -> Vec<Case> {
-    let table = include_str!("question/first.jsonl");
-    table.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+    let tables = [include_str!("question/first.jsonl"), include_str!("question/second.jsonl")];
+    tables
+        .iter()
+        .flat_map(|table| table.lines())
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
 }
 
 #[test]
@@ -54,6 +60,39 @@ fn every_reply_is_judged_as_its_reader_would() {
         ))
     });
     let wrong: Vec<_> = wrong.collect();
-    // What the rules missed when the table was written, before any of it was seen by them.
-    assert!(wrong.len() <= 92, "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+    assert!(wrong.len() <= 22, "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+}
+
+/// Replies of two kilobytes, one a language: what the tables hold in it, as often as it takes.
+fn two_kilobytes() -> Vec<(String, String)> {
+    let mut texts = std::collections::BTreeMap::<String, String>::new();
+    for case in cases() {
+        let text = texts.entry(case.lang).or_default();
+        text.push_str(&case.text);
+        text.push('\n');
+    }
+    let cut = |text: &str| {
+        let all = text.repeat(2048 / text.len() + 1);
+        let end = (0..=2048).rev().find(|at| all.is_char_boundary(*at)).unwrap_or_default();
+        all[..end].to_owned()
+    };
+    texts.into_iter().map(|(lang, text)| (lang, cut(&text))).collect()
+}
+
+#[test]
+#[ignore = "needs an optimised build: tests/run decision"]
+fn two_kilobytes_are_judged_in_fifty_microseconds() {
+    let settings = Settings::default();
+    for (lang, text) in two_kilobytes() {
+        let reply = Reply { text: &text, ..Reply::default() };
+        let times = (0..400).map(|_| {
+            let start = Instant::now();
+            std::hint::black_box(decide(std::hint::black_box(&reply), "Write an email", &settings, 0));
+            start.elapsed()
+        });
+        // The quickest of many: what else runs on the machine only adds.
+        let best = times.min().unwrap_or_default();
+        println!("{lang}: {} bytes in {best:?}", text.len());
+        assert!(best < Duration::from_micros(50), "{lang}: {best:?}");
+    }
 }

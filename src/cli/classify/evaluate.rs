@@ -20,6 +20,12 @@ impl Judged<'_> {
     pub fn is_wrong(&self) -> bool {
         asks(self.row).is_some_and(|asks| asks != self.decision.waiting)
     }
+
+    /// Whether it was found, and is said to wait for something else.
+    pub fn is_mistaken(&self) -> bool {
+        let found = asks(self.row) == Some(true) && self.decision.waiting;
+        found && self.row.expected_input.is_some_and(|wanted| wanted != self.decision.expected)
+    }
 }
 
 /// Counts by the names of a member.

@@ -20,6 +20,8 @@ pub(super) enum Kind {
     /// It orders the user to give something, without a "please": in a list that is as likely a step of an instruction. Rows of kind
     /// [`Kind::Request`] that begin with `^` are of this kind.
     Order,
+    /// It orders the user to give something, in the words of a step of an instruction: counts in a short reply only.
+    Step,
     /// It offers more help.
     Closer,
     /// It asks, though it holds words of an offer: "to assist you further, which …".
@@ -34,10 +36,20 @@ pub(super) enum Kind {
     Done,
     /// It speaks to the user, or of the agent and the user.
     Address,
-    /// It leaves the answer open or gives a choice: "which", "or".
+    /// It leaves the answer open: "which".
     Open,
+    /// It gives a choice: "or".
+    Choice,
+    /// A yes alone would not do: "any", "another", "specify".
+    Vague,
     /// A yes or no is asked for.
     Approval,
+    /// What the user would like: of a question that leaves nothing open the answer is a yes or no.
+    Wish,
+    /// To go on. A question for that is one for approval; what is needed to go on is something else.
+    Proceed,
+    /// To tell more of what was told: after a long answer an offer, not a question.
+    Offer,
     /// The agent asks leave to act, whatever the object: "shall I".
     Leave,
     /// A password or the like is named.
@@ -50,15 +62,20 @@ pub(super) enum Kind {
     Make,
     /// … which consists of questions.
     Questions,
+    /// … or in which questions are at home: a letter, an advertisement …
+    Piece,
     /// … or which repeats what the user gave: a translation, a correction.
     Repeat,
+    /// The agent takes up the order and has not fulfilled it: "sure", "happy to".
+    Willing,
 }
 
 /// The kinds by the names that they have in the files.
-const KINDS: [(&str, Kind); 19] = [
+const KINDS: [(&str, Kind); 27] = [
     ("question", Kind::Question),
     ("request", Kind::Request),
     ("order", Kind::Order),
+    ("step", Kind::Step),
     ("closer", Kind::Closer),
     ("still", Kind::Still),
     ("not", Kind::Not),
@@ -67,14 +84,21 @@ const KINDS: [(&str, Kind); 19] = [
     ("done", Kind::Done),
     ("address", Kind::Address),
     ("open", Kind::Open),
+    ("choice", Kind::Choice),
+    ("vague", Kind::Vague),
     ("approval", Kind::Approval),
+    ("wish", Kind::Wish),
+    ("proceed", Kind::Proceed),
+    ("offer", Kind::Offer),
     ("leave", Kind::Leave),
     ("credential", Kind::Credential),
     ("artifact", Kind::Artifact),
     ("document", Kind::Document),
     ("make", Kind::Make),
     ("questions", Kind::Questions),
+    ("piece", Kind::Piece),
     ("repeat", Kind::Repeat),
+    ("willing", Kind::Willing),
 ];
 
 type Row = (Kind, &'static str);
@@ -218,7 +242,7 @@ fn look_for(start: Start, text: &str, at: usize, place: Place, found: &mut Found
     let Ok(i) = INDEX.binary_search_by_key(&start, |(start, _)| *start) else { return };
     for &(kind, phrase) in &INDEX[i].1 {
         let kind = if kind == Kind::Request && phrase.starts_with('^') { Kind::Order } else { kind };
-        if kind == Kind::Order && !place.start {
+        if matches!(kind, Kind::Order | Kind::Step) && !place.start {
             continue;
         }
         let slot = &mut found.0[kind as usize];
