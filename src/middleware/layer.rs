@@ -9,6 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{Request, Response, header};
 use http_body::Body;
+use tokio_util::sync::CancellationToken;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -129,8 +130,9 @@ where
         let finishes = core.policy.on_disconnect == OnDisconnect::Finish;
         let tracker = finishes.then(|| core.tracker.clone());
         let (head, body) = request.into_parts();
-        let work = Box::pin(serve(core, inner, head, boxed(body)));
-        Box::pin(Finish::new(work, tracker))
+        let gone = CancellationToken::new();
+        let work = Box::pin(serve(core, inner, head, boxed(body), gone.clone()));
+        Box::pin(Finish::new(work, tracker, gone))
     }
 }
 
@@ -153,6 +155,7 @@ async fn serve<S, B2>(
     mut inner: S,
     mut head: http::request::Parts,
     body: Boxed,
+    gone: CancellationToken,
 ) -> Result<Response<ReplyBody>, S::Error>
 where
     S: Service<Request<RequestBody>, Response = Response<B2>> + Clone + Send + 'static,
@@ -189,6 +192,7 @@ where
         principal: head.extensions.get::<Principal>().cloned().unwrap_or_default(),
         identified: head.extensions.get::<Unidentified>().is_none(),
         active: extension_is_active(&head.headers),
+        gone,
         core,
         agent,
     };

@@ -13,6 +13,7 @@ mod layer;
 mod list;
 mod listeners;
 mod operate;
+mod queue;
 mod reading;
 mod reply;
 mod respond;

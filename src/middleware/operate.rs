@@ -82,7 +82,11 @@ impl Exchange {
         };
         match call.verb {
             Verb::Get => self.get(&call, subject).await,
-            Verb::Cancel => self.cancel(&call, subject).await,
+            Verb::Cancel => {
+                let outcome = self.cancel(&call, subject).await;
+                self.withdraw_queued(&id).await;
+                outcome
+            }
             _ => Err(Refusal::unsupported("SubscribeToTask")),
         }
     }
@@ -189,15 +193,11 @@ impl Exchange {
 
     /// Takes over the turn in flight; `None` where somebody else was faster.
     pub(super) async fn take(&self, subject: &Subject, token: u64) -> Result<Option<Guard>, Refusal> {
-        let begun = self.begin_on(subject, Some(token)).await?;
+        let begun = self.take_turn_of(subject.found.key.clone(), token).await?;
         Ok(match begun {
             Begun::Granted { lease, .. } => Some(Guard::new(Arc::clone(&self.core), lease)),
             Begun::Busy(_) => None,
         })
-    }
-
-    async fn begin_on(&self, subject: &Subject, take: Option<u64>) -> Result<Begun, Refusal> {
-        self.begin_in(subject.found.key.clone(), false, take).await
     }
 
     /// A turn whose reply is being read: it reads as working until it has settled.
@@ -392,7 +392,8 @@ impl Exchange {
 
     /// Nothing runs, nothing is called: the open task is closed here.
     async fn mark_canceled(&self, subject: &Subject, task: &ClientTask) -> Result<(), Refusal> {
-        let Begun::Granted { lease, context, .. } = self.begin_on(subject, None).await? else {
+        let Begun::Granted { lease, context, .. } = self.begin_on_task(subject.found.key.clone(), &subject.id).await?
+        else {
             return Err(Refusal::busy(None));
         };
         let mut guard = Guard::new(Arc::clone(&self.core), lease);
@@ -425,7 +426,7 @@ impl Exchange {
 
     /// The agent has not told its id yet: the call is dropped, and the send that waits for it is answered with the cancelled task.
     async fn cancel_call(&mut self, call: &Call<'_, '_>, subject: &Subject, in_flight: &InFlight) -> Outcome {
-        self.core.cancel(&subject.found.key);
+        self.core.cancel(&(subject.found.key.clone(), subject.id.clone()));
         let settled = self.core.store.wait_turn(&subject.found.key, in_flight.token);
         if tokio::time::timeout(SETTLING, settled).await.is_err() {
             return Err(Refusal::not_cancelable(State::Working));
