@@ -6,10 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::a2a::{Dialect, State};
 use crate::conversation::transcript::{Kept, Turn};
+use crate::push::{PushChange, PushConfig};
 use crate::task::{Attempt, Chain, ClientTask, OpenedBy};
 
 /// Turns that failed are kept for the operator; the newest of them.
 const APART: usize = 16;
+
+/// Push configurations of one task at most.
+const CONFIGS: usize = 16;
 
 /// A conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +30,8 @@ pub struct Context {
     pub window_start: u32,
     /// Rewrites in a row, up to the newest turn.
     pub rewrites: u32,
+    /// Where clients want to be notified of its tasks; of one in flight too.
+    pub push: Vec<PushConfig>,
 }
 
 /// What a settlement does to a client task.
@@ -102,6 +108,28 @@ impl Context {
     pub fn failed_turn_of(&self, task: &ClientTask) -> Option<Turn> {
         let turns = self.apart.iter().rev().filter_map(|kept| kept.turn().ok());
         turns.into_iter().find(|turn| *turn.task == *task.id)
+    }
+
+    /// Where the client wants to be notified of a task.
+    pub fn push_of(&self, task: &str) -> impl Iterator<Item = &PushConfig> {
+        self.push.iter().filter(move |config| &*config.task == task)
+    }
+
+    /// Changes where clients want to be notified. Whether it did: a task has no more than sixteen of them, and none goes twice.
+    pub fn configure(&mut self, change: PushChange) -> bool {
+        let at = |task: &str, id: &str| self.push.iter().position(|config| &*config.task == task && config.id == id);
+        match change {
+            PushChange::Set(config) => match at(&config.task, &config.id) {
+                Some(at) => self.push[at] = config,
+                None if self.push_of(&config.task).count() >= CONFIGS => return false,
+                None => self.push.push(config),
+            },
+            PushChange::Delete { task, id } => match at(&task, &id) {
+                Some(at) => _ = self.push.remove(at),
+                None => return false,
+            },
+        }
+        true
     }
 
     /// Bytes of its turns in the store.
@@ -207,8 +235,9 @@ impl Context {
             let kept = task.attempts.iter().filter_map(|attempt| attempt.turn).any(|number| number >= first);
             kept || !task.state.is_terminal() || apart.iter().any(|id| **id == *task.id)
         };
-        let gone = self.tasks.iter().filter(|task| !stands(task)).map(|task| task.id.clone()).collect();
+        let gone: Vec<_> = self.tasks.iter().filter(|task| !stands(task)).map(|task| task.id.clone()).collect();
         self.tasks.retain(stands);
+        self.push.retain(|config| !gone.contains(&config.task));
         gone
     }
 }

@@ -1,6 +1,6 @@
 //! What the proxy refuses, and how it says so: in one place, so that nothing of it depends on where it was noticed.
 
-use crate::a2a::{self, Dialect, EXTENSION_URI, Part, Role, State, jsonrpc, message};
+use crate::a2a::{self, Binding, Dialect, EXTENSION_URI, Part, Role, State, jsonrpc, message};
 use crate::json::quote;
 
 /// The code of a refusal because a turn is in flight. Clients replace the text of -32004 with their own, so it is none of A2A's.
@@ -66,6 +66,11 @@ impl Refusal {
     /// The request is larger than the limit, and was not read.
     pub fn not_read(limit: usize) -> Self {
         Self { status: 413, ..Self::too_large(limit) }
+    }
+
+    /// The client closed its side before the answer was there, on a route that aborts then: one that only half-closed reads this.
+    pub fn client_left() -> Self {
+        Self::new(-32603, "the client closed its side of the connection, and the call was aborted")
     }
 
     /// The request did not come to its end in time.
@@ -170,9 +175,12 @@ impl Refusal {
         Self::new(-32603, "internal error")
     }
 
-    /// As a JSON-RPC response. `id` is the request's, as JSON.
-    pub fn json_rpc(&self, id: &str) -> String {
-        jsonrpc::error(id, self.code, &self.message, self.data().as_deref())
+    /// The body of the answer that says so, or the data of an event that does.
+    pub fn body(&self, binding: &Binding) -> String {
+        match binding {
+            Binding::JsonRpc { id } => jsonrpc::error(id, self.code, &self.message, self.data().as_deref()),
+            Binding::HttpJson => format!("{{\"error\":{{\"message\":{}}}}}", quote(&self.message)),
+        }
     }
 
     /// A list with one ErrorInfo: a client that decodes typed details fails on anything but a list.
@@ -232,7 +240,7 @@ mod tests {
             Refusal::too_large(10),
             Refusal::parse_error(3),
         ] {
-            let text = refusal.json_rpc("\"x\"");
+            let text = refusal.body(&Binding::JsonRpc { id: "\"x\"".to_owned() });
             let json: serde_json::Value = serde_json::from_str(&text).unwrap();
             assert_eq!(json["id"], "x");
             assert!(!json["error"]["message"].as_str().unwrap().is_empty());

@@ -4,14 +4,17 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::body::ReplyBody;
 use super::listeners::Readers;
+use super::pumped::{Pieces, Pumped, Stalls};
 use super::queue::Queues;
 use crate::a2a::{Dialect, Shape};
-use crate::conversation::policy::Policy;
+use crate::conversation::policy::{OnDisconnect, Policy};
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
 use crate::json::{Edits, Value, hex};
 use crate::store::Store;
@@ -72,6 +75,7 @@ pub(super) struct Core {
     pub(super) readers: Readers,
     /// Who waits for a turn.
     pub(super) queues: Queues,
+    stalls: Stalls,
     refused: Mutex<VecDeque<Refused>>,
     /// How the agent of a route was last seen to answer a send of a dialect.
     shapes: Mutex<HashMap<(RouteId, Dialect), Shape>>,
@@ -80,6 +84,8 @@ pub(super) struct Core {
 
 impl Core {
     pub(super) fn new(policy: Arc<Policy>, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        // A third of a lease has not passed when the second round comes.
+        let stalls = Stalls::new(policy.guard.lease / 6);
         Self {
             policy,
             store,
@@ -91,10 +97,17 @@ impl Core {
             cancels: Mutex::default(),
             readers: Readers::default(),
             queues: Queues::default(),
+            stalls,
             refused: Mutex::default(),
             shapes: Mutex::default(),
             unclaimed: Mutex::default(),
         }
+    }
+
+    /// A body that `work` fills.
+    pub(super) fn pumped(&self, work: BoxFuture<'static, ()>, pieces: Pieces) -> ReplyBody {
+        let finishes = self.policy.on_disconnect == OnDisconnect::Finish;
+        ReplyBody::pumped(Pumped::new(&self.stalls, work, pieces, &self.tracker, finishes))
     }
 
     pub(super) fn now(&self) -> u64 {

@@ -20,6 +20,7 @@ pub use memory::{Memory, MemoryLimits};
 use crate::a2a::State;
 use crate::context::{Context, Settlement};
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
+use crate::push::PushChange;
 use crate::task::ClientTask;
 use crate::turn::{Bound, Opening};
 
@@ -227,6 +228,16 @@ pub trait Store: Send + Sync + 'static {
     /// Returns when no turn is in flight in the context, or another than the one with this token. It may return early; the caller bounds it.
     fn wait_turn<'a>(&'a self, key: &'a ContextKey, token: u64) -> Answer<'a, ()>;
 
+    /// Changes where clients want to be notified of the tasks of a context, with a turn in flight or without, by [`Context::configure`].
+    /// Whether it did; never where there is no such context.
+    fn configure<'a>(&'a self, key: &'a ContextKey, change: PushChange) -> Answer<'a, bool>;
+
+    /// Keeps something small under a name, in place of what was there, until then; `None` forgets it at once.
+    fn note<'a>(&'a self, name: &'a str, value: Option<Vec<u8>>, until: u64) -> Answer<'a, ()>;
+
+    /// What was noted under a name, if its time is not over.
+    fn noted<'a>(&'a self, name: &'a str, now: u64) -> Answer<'a, Option<Vec<u8>>>;
+
     /// Puts a notification into the outbox. [`Delivery::id`] is given by the store.
     fn outbox_push(&self, delivery: Delivery) -> Answer<'_, u64>;
 
@@ -235,6 +246,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Removes a notification, or puts it off: the new due time.
     fn outbox_done(&self, id: u64, again: Option<u64>) -> Answer<'_, ()>;
+
+    /// How many notifications are in the outbox.
+    fn outbox_len(&self) -> Answer<'_, usize>;
 
     /// The secret with which credentials are hashed: the store's own, so that a hash means the same for all that share it.
     fn secret(&self) -> [u8; 32];

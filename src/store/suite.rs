@@ -6,6 +6,7 @@ mod crowd;
 mod lease;
 mod listing;
 mod model;
+mod notes;
 mod outbox;
 mod random;
 
@@ -41,8 +42,9 @@ use behaviours;
 /// Runs the table, every behaviour on a new store, and names what does not hold.
 pub(super) async fn table(make: impl Fn() -> Arc<dyn Store>) {
     let mut broken = Vec::new();
-    let tables = [lease::BEHAVIOURS, beside::BEHAVIOURS, binding::BEHAVIOURS, listing::BEHAVIOURS, outbox::BEHAVIOURS];
-    for (name, behaviour) in tables.concat() {
+    let leases = [lease::BEHAVIOURS, beside::BEHAVIOURS, binding::BEHAVIOURS];
+    let others = [listing::BEHAVIOURS, notes::BEHAVIOURS, outbox::BEHAVIOURS];
+    for (name, behaviour) in [leases.concat(), others.concat()].concat() {
         let store = make();
         if tokio::spawn(async move { behaviour(&*store).await }).await.is_err() {
             broken.push(name);
@@ -131,6 +133,7 @@ pub(super) fn opening(task: Option<&str>, attempt: u32, now: u64) -> Arc<Opening
         inline: false,
         history_length: None,
         started_at: now,
+        callback: None,
     })
 }
 
