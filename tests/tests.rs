@@ -19,6 +19,8 @@ mod in_process;
 mod left_out;
 mod observe;
 mod operations;
+mod parallel;
+mod queue;
 mod record;
 mod replies;
 mod rewrites;
