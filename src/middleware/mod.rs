@@ -15,6 +15,7 @@ mod list;
 mod listeners;
 mod operate;
 mod pumped;
+mod queue;
 mod reading;
 mod reply;
 mod respond;
