@@ -1,6 +1,6 @@
 //! What the proxy refuses, and how it says so: in one place, so that nothing of it depends on where it was noticed.
 
-use crate::a2a::{self, Dialect, EXTENSION_URI, Part, Role, State, jsonrpc, message};
+use crate::a2a::{self, Binding, Dialect, EXTENSION_URI, Part, Role, State, jsonrpc, message};
 use crate::json::quote;
 
 /// The code of a refusal because a turn is in flight. Clients replace the text of -32004 with their own, so it is none of A2A's.
@@ -165,9 +165,12 @@ impl Refusal {
         Self::new(-32603, "internal error")
     }
 
-    /// As a JSON-RPC response. `id` is the request's, as JSON.
-    pub fn json_rpc(&self, id: &str) -> String {
-        jsonrpc::error(id, self.code, &self.message, self.data().as_deref())
+    /// The body of the answer that says so, or the data of an event that does.
+    pub fn body(&self, binding: &Binding) -> String {
+        match binding {
+            Binding::JsonRpc { id } => jsonrpc::error(id, self.code, &self.message, self.data().as_deref()),
+            Binding::HttpJson => format!("{{\"error\":{{\"message\":{}}}}}", quote(&self.message)),
+        }
     }
 
     /// A list with one ErrorInfo: a client that decodes typed details fails on anything but a list.
@@ -227,7 +230,7 @@ mod tests {
             Refusal::too_large(10),
             Refusal::parse_error(3),
         ] {
-            let text = refusal.json_rpc("\"x\"");
+            let text = refusal.body(&Binding::JsonRpc { id: "\"x\"".to_owned() });
             let json: serde_json::Value = serde_json::from_str(&text).unwrap();
             assert_eq!(json["id"], "x");
             assert!(!json["error"]["message"].as_str().unwrap().is_empty());

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::agent::Answer;
 use super::body::ReplyBody;
 use super::core::{millis, mint, mint_fence, timestamp};
 use super::guard::Guard;
@@ -10,7 +11,7 @@ use super::reply::Reply;
 use super::running::{Running, unbound};
 use super::send::{Exchange, own_result, store_refusal};
 use super::settle::{end, fail};
-use crate::a2a::{EXTENSION_URI, Payload, State, message};
+use crate::a2a::{Binding, EXTENSION_URI, Payload, State, message};
 use crate::context::Context;
 use crate::conversation::digest;
 use crate::conversation::policy::{Inline, UnknownIds};
@@ -339,7 +340,7 @@ impl Exchange {
     /// Asks the agent how the turn stands. Whether it has ended.
     pub(super) async fn look(&mut self, guard: Guard, context: Arc<Context>, pending: Pending) -> bool {
         let known = pending.bound.clone().filter(|bound| !bound.upstream_task.is_empty());
-        let dialect = pending.opening.dialect;
+        let opening = Arc::clone(&pending.opening);
         let mut running = self.resumed(guard, context, pending);
         let Some(bound) = known else {
             fail(&self.core, &mut running, "the turn was lost").await;
@@ -347,9 +348,9 @@ impl Exchange {
         };
         let answer = running
             .guard
-            .renewing(self.agent.task(&bound.upstream_task, dialect, self.core.policy.timeouts.look))
+            .renewing(self.agent.task(&bound.upstream_task, &opening, self.core.policy.timeouts.look))
             .await;
-        let seen = answer.ok().and_then(|answer| Seen::read(&answer.body, &mut running));
+        let seen = answer.ok().and_then(|answer| Seen::read(&answer, &mut running));
         match seen {
             Some(Seen::Ended) => {
                 end(&self.core, &mut running).await;
@@ -384,18 +385,20 @@ enum Seen {
 }
 
 impl Seen {
-    fn read(body: &[u8], running: &mut Running) -> Option<Self> {
-        let doc = match Reply::read(body, true) {
+    fn read(answer: &Answer, running: &mut Running) -> Option<Self> {
+        let doc = match Reply::read(&answer.body, &answer.binding, true) {
             Reply::Result(doc) => doc,
-            Reply::Error(Some(doc)) => return is_not_found(&doc).then_some(Self::Unknown),
+            Reply::Error(Some(doc)) => return is_not_found(&doc, &answer.binding).then_some(Self::Unknown),
             Reply::Error(None) | Reply::Unreadable(_) => return None,
         };
-        let (payload @ Payload::Task(_), shape) = Payload::read(doc.root().get("result")?)? else { return None };
+        let (payload @ Payload::Task(_), shape) = answer.binding.result_of(doc.root()).and_then(Payload::read)? else {
+            return None;
+        };
         running.turn.hear(&payload, shape);
         Some(if running.turn.has_ended() { Self::Ended } else { Self::Runs })
     }
 }
 
-pub(super) fn is_not_found(doc: &Doc<'_>) -> bool {
-    doc.root().some("error").and_then(|error| error.some("code")).is_some_and(|code| code.raw() == "-32001")
+pub(super) fn is_not_found(doc: &Doc<'_>, binding: &Binding) -> bool {
+    binding.error_of(doc.root()).and_then(|error| error.some("code")).is_some_and(|code| code.raw() == "-32001")
 }

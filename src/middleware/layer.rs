@@ -18,7 +18,7 @@ use super::core::{CardRewrite, Clock, Core, SystemClock};
 use super::reading::{self, ReadError};
 use super::send::Exchange;
 use super::{HOP_HEADER, operate, respond};
-use crate::a2a::jsonrpc::{Call, Verb};
+use crate::a2a::{Binding, Verb, jsonrpc};
 use crate::conversation::policy::{Mode, OnDisconnect, Policy};
 use crate::conversation::principal::{Principal, RouteId, Unidentified};
 use crate::exchange::{Foreign, Refusal, extension_is_active};
@@ -167,7 +167,7 @@ where
             let answer = inner.call(Request::from_parts(head, body)).await?;
             return Ok(answer.map(ReplyBody::untouched));
         }
-        Err(refusal) => return Ok(respond::refused(&refusal, "null", false)),
+        Err(refusal) => return Ok(respond::refused(&refusal, &Binding::json_rpc(), false)),
     };
     let doc = match Doc::scan(&bytes) {
         Ok(doc) => doc,
@@ -175,15 +175,18 @@ where
         Err(_) if bytes.trim_ascii().is_empty() || is_of_lines(&head.headers) && are_lines(&bytes) => {
             return passed(inner, head, bytes).await;
         }
-        Err(error) => return Ok(respond::refused(&Refusal::parse_error(error.at), "null", false)),
+        Err(error) => return Ok(respond::refused(&Refusal::parse_error(error.at), &Binding::json_rpc(), false)),
     };
-    let call = match Call::read(doc.root()) {
+    let call = match jsonrpc::read(doc.root()) {
         Ok(Some(call)) => call,
         Ok(None) => return passed(inner, head, bytes.clone()).await,
-        Err(fault) => return Ok(respond::refused(&Refusal::unreadable(fault.code, fault.why), fault.id, false)),
+        Err(fault) => {
+            let binding = Binding::JsonRpc { id: fault.id.to_owned() };
+            return Ok(respond::refused(&Refusal::unreadable(fault.code, fault.why), &binding, false));
+        }
     };
     log_body("from the client", &bytes);
-    let agent = Agent::new(inner, &head, &core.policy);
+    let agent = Agent::new(inner, &head, &call.binding, &core.policy);
     let mut exchange = Exchange {
         route: head.extensions.get::<RouteId>().cloned().unwrap_or_default(),
         principal: head.extensions.get::<Principal>().cloned().unwrap_or_default(),
@@ -192,6 +195,7 @@ where
         core,
         agent,
     };
+    let (binding, streams) = (call.binding.clone(), call.verb.streams());
     let work = async {
         match call.verb {
             Verb::Send | Verb::Stream => exchange.send(call, bytes.clone()).await,
@@ -201,7 +205,7 @@ where
     };
     // What panics has dropped all that it held, its lease among it; the others go on.
     let answer = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| Err(Refusal::internal()));
-    Ok(answer.unwrap_or_else(|refusal| respond::refused(&refusal, call.id, call.verb.streams())))
+    Ok(answer.unwrap_or_else(|refusal| respond::refused(&refusal, &binding, streams)))
 }
 
 async fn passed<S, B2>(mut inner: S, head: http::request::Parts, bytes: Bytes) -> Result<Response<ReplyBody>, S::Error>
@@ -258,7 +262,7 @@ fn are_lines(bytes: &[u8]) -> bool {
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let mut count = 0;
     for line in lines {
-        let harmless = Doc::scan(line).is_ok_and(|line| matches!(Call::read(line.root()), Ok(None)));
+        let harmless = Doc::scan(line).is_ok_and(|line| matches!(jsonrpc::read(line.root()), Ok(None)));
         if !harmless {
             return false;
         }

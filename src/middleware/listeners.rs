@@ -10,10 +10,10 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use super::core::{Cancellable, Core};
+use crate::a2a::Binding;
 use crate::conversation::principal::ContextKey;
 use crate::exchange::sse_event;
 use crate::json::{Doc, Edits};
-use crate::turn::spliced_id;
 
 /// Events that a listener may be behind.
 pub(super) const BACKLOG: usize = 256;
@@ -37,8 +37,8 @@ impl Readers {
 
 /// One who listens to a turn that another request reads.
 pub(super) struct Listener {
-    /// The JSON-RPC id of its request, as JSON.
-    pub(super) id: String,
+    /// The binding of its request.
+    pub(super) binding: Binding,
     /// Whether it still has to be told how the task stands.
     pub(super) fresh: bool,
     pub(super) out: mpsc::Sender<Heard>,
@@ -59,7 +59,7 @@ impl Listener {
     fn hears(&self, data: &str, last: bool) -> bool {
         let Ok(doc) = Doc::scan(data.as_bytes()) else { return true };
         let mut edits = Edits::new();
-        spliced_id(&mut edits, doc.root(), &self.id);
+        self.binding.readdress(&mut edits, doc.root());
         let event = Bytes::from(sse_event(&edits.apply(data)));
         let before = self.behind.fetch_add(event.len(), Ordering::Relaxed);
         if before > 0 && before + event.len() > BACKLOG_BYTES {
@@ -135,7 +135,7 @@ impl Audience {
         }
     }
 
-    /// Lets one in. `standing` is how the task stands, as a JSON-RPC answer; what is told later comes on top of it.
+    /// Lets one in. `standing` is how the task stands, as an answer in the reader's binding; what is told later comes on top of it.
     pub(super) fn admit(&mut self, listener: Listener, standing: impl FnOnce() -> String) {
         if !listener.fresh || listener.hears(&standing(), false) {
             self.listeners.push(listener);
@@ -164,7 +164,8 @@ mod tests {
     #[test]
     fn a_listener_that_takes_nothing_is_let_go_by_bytes_too() {
         let (out, mut queue) = mpsc::channel(BACKLOG);
-        let listener = Listener { id: "1".to_owned(), fresh: false, out, behind: Arc::default() };
+        let listener =
+            Listener { binding: Binding::JsonRpc { id: "1".to_owned() }, fresh: false, out, behind: Arc::default() };
         let event = format!("{{\"id\":1,\"result\":\"{}\"}}", "x".repeat(BACKLOG_BYTES + 1));
         assert!(listener.hears(&event, false), "one event may be of any size");
         assert!(!listener.hears(&event, false));

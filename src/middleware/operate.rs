@@ -14,8 +14,7 @@ use super::respond;
 use super::running::Running;
 use super::send::{Exchange, Outcome, refused_task, store_refusal};
 use super::settle::{self, end};
-use crate::a2a::jsonrpc::{self, Call, Verb};
-use crate::a2a::{Dialect, Part, Payload, State};
+use crate::a2a::{Call, Dialect, Part, Payload, State, Verb};
 use crate::context::{Settlement, TaskChange};
 use crate::conversation::policy::{Inline, Mode, UnknownIds};
 use crate::conversation::transcript::Turn;
@@ -23,7 +22,7 @@ use crate::exchange::Refusal;
 use crate::json::{Doc, Edits, Value};
 use crate::store::{Begun, Found, InFlight, Pending};
 use crate::task::{Chain, ClientTask, OpenedBy};
-use crate::turn::{Told, View, continuation, spliced_id};
+use crate::turn::{Told, View, continuation};
 
 /// How long an operation waits for a turn that is about to settle.
 const SETTLING: Duration = Duration::from_secs(2);
@@ -65,7 +64,7 @@ impl Exchange {
         if let Some(refused) = self.core.refused(&self.route, &self.principal, &id) {
             return match call.verb {
                 Verb::Get => Ok(respond::own(
-                    &jsonrpc::result(call.id, &refused_task(&refused, self.shape(call.dialect).dialect)),
+                    &call.binding.wrap(&refused_task(&refused, self.shape(call.dialect).dialect)),
                     false,
                     200,
                 )),
@@ -142,9 +141,9 @@ impl Exchange {
             }
         };
         let body = answer.body.clone();
-        let doc = match Reply::read(&body, answer.head.status.is_success()) {
+        let doc = match Reply::read(&body, &call.binding, answer.head.status.is_success()) {
             Reply::Result(doc) => doc,
-            Reply::Error(Some(doc)) if is_not_found(&doc) => {
+            Reply::Error(Some(doc)) if is_not_found(&doc, &call.binding) => {
                 let ended = settle::fail(&self.core, &mut running, "the agent no longer knows the task").await;
                 drop(ended);
                 return self.as_recorded(call, &subject.id).await;
@@ -158,7 +157,8 @@ impl Exchange {
                 return Err(Refusal::malformed(what));
             }
         };
-        let Some((payload @ Payload::Task(_), shape)) = doc.root().get("result").and_then(Payload::read) else {
+        let Some((payload @ Payload::Task(_), shape)) = call.binding.result_of(doc.root()).and_then(Payload::read)
+        else {
             self.leave(&mut running).await;
             return Err(Refusal::malformed("its result is no task"));
         };
@@ -175,9 +175,9 @@ impl Exchange {
             None
         };
         let mut edits = Edits::new();
-        spliced_id(&mut edits, doc.root(), call.id);
+        call.binding.readdress(&mut edits, doc.root());
         running.history_length = history_length(call);
-        running.shown(&self.core, &mut edits, doc.root(), &payload, shape, ended.as_ref());
+        running.shown(&self.core, &mut edits, &payload, shape, ended.as_ref());
         Ok(respond::rewritten(answer.head, edits.apply(doc.text())))
     }
 
@@ -211,14 +211,15 @@ impl Exchange {
         if let Some(upstream) = known_upstream(in_flight, pending) {
             let answer = self.forward(call, &upstream).await?;
             let body = answer.body.clone();
-            if let Reply::Result(doc) = Reply::read(&body, answer.head.status.is_success())
-                && let Some((payload @ Payload::Task(_), shape)) = doc.root().get("result").and_then(Payload::read)
+            if let Reply::Result(doc) = Reply::read(&body, &call.binding, answer.head.status.is_success())
+                && let Some((payload @ Payload::Task(_), shape)) =
+                    call.binding.result_of(doc.root()).and_then(Payload::read)
                 && !payload.state().is_some_and(State::settles)
             {
                 let chain = self.chain(&subject.found.context, &pending.opening, pending.bound.as_ref());
                 let originals = originals(&subject.found, pending.opening.user.parts.clone(), &pending.opening.user.id);
                 let mut edits = Edits::new();
-                spliced_id(&mut edits, doc.root(), call.id);
+                call.binding.readdress(&mut edits, doc.root());
                 let view = self.view(&subject, &chain, &originals, history_length(call));
                 view.show(&mut edits, &payload, shape.dialect, None);
                 return Ok(respond::rewritten(answer.head, edits.apply(doc.text())));
@@ -237,7 +238,7 @@ impl Exchange {
     /// The task while its agent's id is not known yet, from the record.
     fn working(&self, call: &Call<'_, '_>, subject: &Subject, pending: &Pending) -> Outcome {
         let task = self.working_task(self.shape(call.dialect).dialect, history_length(call), subject, pending);
-        Ok(respond::own(&jsonrpc::result(call.id, &task), false, 200))
+        Ok(respond::own(&call.binding.wrap(&task), false, 200))
     }
 
     pub(super) fn working_task(
@@ -269,11 +270,12 @@ impl Exchange {
             return self.recorded(call, subject, &task);
         };
         let body = answer.body.clone();
-        if let Reply::Result(doc) = Reply::read(&body, answer.head.status.is_success())
-            && let Some((payload @ Payload::Task(_), shape)) = doc.root().get("result").and_then(Payload::read)
+        if let Reply::Result(doc) = Reply::read(&body, &call.binding, answer.head.status.is_success())
+            && let Some((payload @ Payload::Task(_), shape)) =
+                call.binding.result_of(doc.root()).and_then(Payload::read)
         {
             let mut edits = Edits::new();
-            spliced_id(&mut edits, doc.root(), call.id);
+            call.binding.readdress(&mut edits, doc.root());
             self.show_settled(&mut edits, call, subject, &task, &payload, shape.dialect);
             return Ok(match edits.is_empty() {
                 true => respond::untouched(answer.head, answer.body, answer.decoded),
@@ -348,7 +350,7 @@ impl Exchange {
         let Some(turn) = newest else { return Err(Refusal::task_not_found()) };
         let dialect = self.shape(call.dialect).dialect;
         let task = self.recorded_task(&subject.found, &turn, dialect, history_length(call), true);
-        Ok(respond::own(&jsonrpc::result(call.id, &task), false, 200))
+        Ok(respond::own(&call.binding.wrap(&task), false, 200))
     }
 
     async fn as_recorded(&self, call: &Call<'_, '_>, id: &str) -> Outcome {
@@ -382,7 +384,7 @@ impl Exchange {
         }
         if let Some(upstream) = task.newest_upstream().filter(|_| !task.is_open_by_proxy()) {
             let answer = self.forward(call, &upstream).await?;
-            if !says_canceled(&answer.body) {
+            if !says_canceled(&answer) {
                 return Ok(self.not_canceled(call, &subject, answer));
             }
         }
@@ -443,7 +445,7 @@ impl Exchange {
         upstream: &str,
     ) -> Outcome {
         let answer = self.forward(call, upstream).await?;
-        if !says_canceled(&answer.body) {
+        if !says_canceled(&answer) {
             return Ok(self.not_canceled(call, &subject, answer));
         }
         if pending.idle {
@@ -471,8 +473,8 @@ impl Exchange {
             return respond::untouched(answer.head, answer.body, answer.decoded);
         };
         let mut edits = Edits::new();
-        spliced_id(&mut edits, doc.root(), call.id);
-        if let Some((payload, shape)) = doc.root().some("result").and_then(Payload::read) {
+        call.binding.readdress(&mut edits, doc.root());
+        if let Some((payload, shape)) = call.binding.result_of(doc.root()).and_then(Payload::read) {
             let context = &subject.found.context;
             let settled = || {
                 let task = context.task(&subject.id)?;
@@ -494,12 +496,12 @@ impl Exchange {
         let answer = self.agent.send(bytes).await?;
         let answer = self.agent.read(answer).await?;
         let body = answer.body.clone();
-        let Reply::Result(doc) = Reply::read(&body, answer.head.status.is_success()) else {
+        let Reply::Result(doc) = Reply::read(&body, &call.binding, answer.head.status.is_success()) else {
             return Ok(respond::untouched(answer.head, answer.body, answer.decoded));
         };
         let mut edits = Edits::new();
-        spliced_id(&mut edits, doc.root(), call.id);
-        if let Some(card) = doc.root().get("result") {
+        call.binding.readdress(&mut edits, doc.root());
+        if let Some(card) = call.binding.result_of(doc.root()) {
             rewrite(card, &mut edits).map_err(|what| Refusal::malformed(&what))?;
         }
         Ok(respond::rewritten(answer.head, edits.apply(doc.text())))
@@ -518,9 +520,10 @@ fn is_genuine(task: &ClientTask) -> bool {
     task.state == State::InputRequired && task.opened_by == OpenedBy::Agent
 }
 
-fn says_canceled(body: &[u8]) -> bool {
-    let Reply::Result(doc) = Reply::read(body, true) else { return false };
-    doc.root().get("result").and_then(Payload::read).and_then(|(payload, _)| payload.state()) == Some(State::Canceled)
+fn says_canceled(answer: &Answer) -> bool {
+    let Reply::Result(doc) = Reply::read(&answer.body, &answer.binding, true) else { return false };
+    answer.binding.result_of(doc.root()).and_then(Payload::read).and_then(|(payload, _)| payload.state())
+        == Some(State::Canceled)
 }
 
 fn history_length(call: &Call<'_, '_>) -> Option<u64> {

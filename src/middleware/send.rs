@@ -17,8 +17,7 @@ use super::reply::{Reply, error_words, is_answer};
 use super::respond;
 use super::running::{Running, unbound};
 use super::settle::{Ended, cancel, end, fail};
-use crate::a2a::jsonrpc::{self, Call};
-use crate::a2a::{Dialect, Part, Payload, Shape, State};
+use crate::a2a::{Binding, Call, Dialect, Part, Payload, Shape, State};
 use crate::context::Context;
 use crate::conversation::policy::{Mode, Reject, TerminalFollowup, UnknownIds};
 use crate::conversation::principal::{Principal, RouteId};
@@ -26,7 +25,7 @@ use crate::exchange::{Plan, Refusal, Send, busy_task, join, open};
 use crate::json::{Doc, Edits};
 use crate::store::{InFlight, Pending, StoreError};
 use crate::task::{Chain, ClientTask};
-use crate::turn::{Bound, Opening, Tail, Turn, View, spliced_id};
+use crate::turn::{Bound, Opening, Tail, Turn, View};
 
 /// A request of a client, and what it takes to answer it.
 pub(super) struct Exchange {
@@ -275,7 +274,8 @@ impl Exchange {
     /// A reply that was read whole.
     async fn answer(&mut self, send: &Send<'_, '_>, running: &mut Running, answer: Answer) -> Outcome {
         let body = answer.body.clone();
-        let read = Reply::read(&body, answer.head.status.is_success());
+        let binding = &send.call.binding;
+        let read = Reply::read(&body, binding, answer.head.status.is_success());
         let doc = match read {
             Reply::Result(doc) => doc,
             // An error of the agent's is the client's to see, as it is.
@@ -288,7 +288,7 @@ impl Exchange {
                 return Err(Refusal::malformed(what));
             }
         };
-        let result = doc.root().get("result").unwrap_or(doc.root());
+        let result = binding.result_of(doc.root()).unwrap_or(doc.root());
         let Some((payload, shape)) = Payload::read(result).filter(|(payload, _)| is_answer(payload)) else {
             fail(&self.core, running, "no task and no message").await;
             return Err(Refusal::malformed("its result is neither a task nor a message"));
@@ -296,10 +296,10 @@ impl Exchange {
         self.core.saw(&self.route, send.call.dialect, shape);
         let ended = self.heard(running, &payload, shape).await.map_err(|error| store_refusal(&error))?;
         let mut edits = Edits::new();
-        spliced_id(&mut edits, doc.root(), send.call.id);
-        let body = running.shown(&self.core, &mut edits, doc.root(), &payload, shape, ended.as_ref());
+        binding.readdress(&mut edits, doc.root());
+        let body = running.shown(&self.core, &mut edits, &payload, shape, ended.as_ref());
         let mut response = match body {
-            Some(result) => respond::rewritten(answer.head, jsonrpc::result(send.call.id, &result)),
+            Some(result) => respond::rewritten(answer.head, binding.wrap(&result)),
             None if edits.is_empty() => respond::untouched(answer.head, answer.body, answer.decoded),
             None => respond::rewritten(answer.head, edits.apply(doc.text())),
         };
@@ -331,14 +331,15 @@ impl Exchange {
 
     /// A reply that is found nowhere may stand in what the client did not ask for.
     pub(super) async fn look_for_reply(&mut self, running: &mut Running, bound: &Bound) {
-        let dialect = running.turn.opening.dialect;
+        let opening = Arc::clone(&running.turn.opening);
         let answer = running
             .guard
-            .renewing(self.agent.task(&bound.upstream_task, dialect, self.core.policy.timeouts.look))
+            .renewing(self.agent.task(&bound.upstream_task, &opening, self.core.policy.timeouts.look))
             .await;
         let Ok(answer) = answer else { return };
         if let Ok(doc) = Doc::scan(&answer.body)
-            && let Some((payload @ Payload::Task(_), shape)) = doc.root().some("result").and_then(Payload::read)
+            && let Some((payload @ Payload::Task(_), shape)) =
+                answer.binding.result_of(doc.root()).and_then(Payload::read)
             && payload.state().is_some_and(State::is_terminal)
         {
             running.turn.hear(&payload, shape);
@@ -392,7 +393,7 @@ impl Exchange {
 fn passed_on(answer: Answer, doc: Option<&Doc<'_>>, send: &Send<'_, '_>) -> Response<ReplyBody> {
     let mut edits = Edits::new();
     if let Some(doc) = doc.filter(|doc| doc.root().some("jsonrpc").is_some() || doc.root().some("error").is_some()) {
-        spliced_id(&mut edits, doc.root(), send.call.id);
+        send.call.binding.readdress(&mut edits, doc.root());
     }
     match doc {
         Some(doc) if !edits.is_empty() => {
@@ -410,7 +411,7 @@ fn as_stream_where_called_so(send: &Send<'_, '_>, response: Response<ReplyBody>)
 /// A noun made here, as the answer to a send.
 pub(super) fn own_result(send: &Send<'_, '_>, name: &str, noun: &str, shape: Shape) -> Response<ReplyBody> {
     let result = if shape.wrapped { format!("{{\"{name}\":{noun}}}") } else { noun.to_owned() };
-    respond::own(&jsonrpc::result(send.call.id, &result), send.call.verb.streams(), 200)
+    respond::own(&send.call.binding.wrap(&result), send.call.verb.streams(), 200)
 }
 
 /// A result's noun in 1.0's wrapper, bare in 0.3.
@@ -448,7 +449,7 @@ fn standing(core: &Core, turn: &Turn, ids: (Option<&str>, Option<&str>), dialect
         artifacts: true,
     };
     let task = turn.standing(&view, &Tail::default(), dialect, &timestamp(turn.opening.started_at));
-    jsonrpc::result("null", &wrapped("task", &task, dialect))
+    Binding::json_rpc().wrap(&wrapped("task", &task, dialect))
 }
 
 fn originals(send: &Send<'_, '_>) -> Vec<(String, Vec<Part>)> {

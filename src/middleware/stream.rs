@@ -19,7 +19,7 @@ use super::listeners::{Audience, Listener, Stir};
 use super::respond;
 use super::running::Running;
 use super::send::Exchange;
-use crate::a2a::Dialect;
+use crate::a2a::{Binding, Dialect};
 use crate::conversation::policy::OnDisconnect;
 use crate::exchange::{Refusal, Send};
 use crate::sse::Splitter;
@@ -61,7 +61,7 @@ impl Exchange {
         let pump = Pump {
             audience,
             wish,
-            ..Pump::new(self, running, send.call.id.to_owned(), send.call.dialect, client, Origin::Send)
+            ..Pump::new(self, running, send.call.binding.clone(), send.call.dialect, client, Origin::Send)
         };
         response.map(|_| ReplyBody::pumped(Box::pin(pump.run(Some(body))), pieces, tracker))
     }
@@ -80,8 +80,8 @@ pub(super) enum Origin {
 pub(super) struct Pump {
     exchange: Exchange,
     running: Running,
-    /// The JSON-RPC id of the request, as JSON.
-    id: String,
+    /// Of the client's request, and so of the agent's stream.
+    binding: Binding,
     origin: Origin,
     splitter: Splitter,
     client: mpsc::Sender<Bytes>,
@@ -136,7 +136,7 @@ impl Pump {
     pub(super) fn new(
         exchange: Exchange,
         running: Running,
-        id: String,
+        binding: Binding,
         dialect: Dialect,
         client: mpsc::Sender<Bytes>,
         origin: Origin,
@@ -145,7 +145,7 @@ impl Pump {
         Self {
             exchange,
             running,
-            id,
+            binding,
             origin,
             splitter: Splitter::new(limit),
             client,

@@ -21,8 +21,7 @@ use super::operate::{Subject, originals};
 use super::respond;
 use super::send::{Exchange, Outcome, wrapped};
 use super::stream::{COMMENT, KEEP_ALIVE, Origin, Pump};
-use crate::a2a::jsonrpc::{self, Call};
-use crate::a2a::{Dialect, State};
+use crate::a2a::{Binding, Call, Dialect, State};
 use crate::conversation::policy::{Mode, OnDisconnect, UnknownIds};
 use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::Turn;
@@ -63,8 +62,14 @@ impl Exchange {
         let (out, pieces) = mpsc::channel(1);
         let finishes = self.core.policy.on_disconnect == OnDisconnect::Finish;
         let tracker = finishes.then(|| self.core.tracker.clone());
-        let subscription =
-            Subscription { exchange: self, task, id: call.id.to_owned(), dialect: call.dialect, out, began: false };
+        let subscription = Subscription {
+            exchange: self,
+            task,
+            binding: call.binding.clone(),
+            dialect: call.dialect,
+            out,
+            began: false,
+        };
         respond::stream(ReplyBody::pumped(Box::pin(subscription.run()), pieces, tracker))
     }
 }
@@ -74,8 +79,7 @@ struct Subscription {
     exchange: Exchange,
     /// The client's id of the task.
     task: String,
-    /// The JSON-RPC id of the request, as JSON.
-    id: String,
+    binding: Binding,
     dialect: Dialect,
     out: mpsc::Sender<Bytes>,
     /// Whether it was told how the task stood.
@@ -128,7 +132,7 @@ impl Subscription {
         let mut running = self.exchange.resumed(guard, Arc::clone(&subject.found.context), pending);
         let opening = Arc::clone(&running.turn.opening);
         running.originals = originals(&subject.found, opening.user.parts.clone(), &opening.user.id);
-        let mut pump = Pump::new(self.exchange, running, self.id, self.dialect, self.out, Origin::Subscription);
+        let mut pump = Pump::new(self.exchange, running, self.binding, self.dialect, self.out, Origin::Subscription);
         pump.began = self.began;
         pump.run(None).await;
     }
@@ -137,7 +141,7 @@ impl Subscription {
         let Some(entry) = self.exchange.core.readers.of(key) else { return Listened::Alone };
         let (out, mut events) = mpsc::channel(BACKLOG);
         let behind = Arc::new(AtomicUsize::new(0));
-        let listener = Listener { id: self.id.clone(), fresh: !self.began, out, behind: Arc::clone(&behind) };
+        let listener = Listener { binding: self.binding.clone(), fresh: !self.began, out, behind: Arc::clone(&behind) };
         if entry.send(listener).await.is_err() {
             return Listened::Alone;
         }
@@ -227,11 +231,11 @@ impl Subscription {
     async fn tell(&mut self, name: &str, noun: &str) {
         let result = wrapped(name, noun, self.dialect);
         self.began = true;
-        self.write(sse_event(&jsonrpc::result(&self.id, &result)).into()).await;
+        self.write(sse_event(&self.binding.wrap(&result)).into()).await;
     }
 
     async fn refuse(&self, refusal: &Refusal) {
-        self.write(sse_event(&refusal.json_rpc(&self.id)).into()).await;
+        self.write(sse_event(&refusal.body(&self.binding)).into()).await;
     }
 
     async fn write(&self, event: Bytes) {

@@ -38,8 +38,8 @@ impl Exchange {
         }
         let answer = self.agent.send(bytes).await?;
         let answer = self.agent.read(answer).await?;
-        if let Reply::Result(doc) = Reply::read(&answer.body, true)
-            && let Some((payload, _)) = doc.root().get("result").and_then(Payload::read)
+        if let Reply::Result(doc) = Reply::read(&answer.body, &answer.binding, true)
+            && let Some((payload, _)) = answer.binding.result_of(doc.root()).and_then(Payload::read)
             && let Some(id) = payload.task_id()
         {
             self.core.leave_unclaimed(&self.route, &id);
@@ -161,8 +161,9 @@ impl Exchange {
     }
 
     async fn hear_event(&self, running: &mut Running, data: &[u8]) {
-        let Reply::Result(doc) = Reply::read(data, true) else { return };
-        let Some((payload, shape)) = doc.root().get("result").and_then(Payload::read) else { return };
+        let binding = self.agent.binding();
+        let Reply::Result(doc) = Reply::read(data, binding, true) else { return };
+        let Some((payload, shape)) = binding.result_of(doc.root()).and_then(Payload::read) else { return };
         running.turn.hear(&payload, shape);
         let bind = running.bind(&payload);
         match running.guard.bind(bind).await {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use marker::Tail;
-pub use show::{Told, View, continuation, spliced_id, task_of_message};
+pub use show::{Told, View, continuation, task_of_message};
 
 use crate::a2a::{Dialect, Message, Part, Payload, Role, Shape, State, text_of};
 use crate::context::{Settlement, TaskChange};
