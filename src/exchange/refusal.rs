@@ -68,6 +68,11 @@ impl Refusal {
         Self { status: 413, ..Self::too_large(limit) }
     }
 
+    /// The client closed its side before the answer was there, on a route that aborts then: one that only half-closed reads this.
+    pub fn client_left() -> Self {
+        Self::new(-32603, "the client closed its side of the connection, and the call was aborted")
+    }
+
     /// The request did not come to its end in time.
     pub fn stalled() -> Self {
         Self { status: 408, ..Self::new(-32600, "the request's body stalled") }

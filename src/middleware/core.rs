@@ -4,13 +4,16 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::body::ReplyBody;
 use super::listeners::Readers;
+use super::pumped::{Pieces, Pumped, Stalls};
 use crate::a2a::{Dialect, Shape};
-use crate::conversation::policy::Policy;
+use crate::conversation::policy::{OnDisconnect, Policy};
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
 use crate::json::{Edits, Value, hex};
 use crate::store::Store;
@@ -66,6 +69,7 @@ pub(super) struct Core {
     cancels: Mutex<HashMap<ContextKey, Arc<Notify>>>,
     /// Who reads which turn.
     pub(super) readers: Readers,
+    stalls: Stalls,
     refused: Mutex<VecDeque<Refused>>,
     /// How the agent of a route was last seen to answer a send of a dialect.
     shapes: Mutex<HashMap<(RouteId, Dialect), Shape>>,
@@ -74,6 +78,8 @@ pub(super) struct Core {
 
 impl Core {
     pub(super) fn new(policy: Arc<Policy>, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        // A third of a lease has not passed when the second round comes.
+        let stalls = Stalls::new(policy.guard.lease / 6);
         Self {
             policy,
             store,
@@ -84,10 +90,17 @@ impl Core {
             trusts_hop: false,
             cancels: Mutex::default(),
             readers: Readers::default(),
+            stalls,
             refused: Mutex::default(),
             shapes: Mutex::default(),
             unclaimed: Mutex::default(),
         }
+    }
+
+    /// A body that `work` fills.
+    pub(super) fn pumped(&self, work: BoxFuture<'static, ()>, pieces: Pieces) -> ReplyBody {
+        let finishes = self.policy.on_disconnect == OnDisconnect::Finish;
+        ReplyBody::pumped(Pumped::new(&self.stalls, work, pieces, &self.tracker, finishes))
     }
 
     pub(super) fn now(&self) -> u64 {

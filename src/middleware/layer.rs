@@ -15,6 +15,7 @@ use tower_service::Service;
 use super::agent::{Agent, log_body};
 use super::body::{BoxError, Boxed, Finish, ReplyBody, RequestBody, boxed};
 use super::core::{CardRewrite, Clock, Core, SystemClock};
+use super::left::ClientLeft;
 use super::reading::{self, ReadError};
 use super::send::Exchange;
 use super::{HOP_HEADER, operate, respond};
@@ -128,8 +129,15 @@ where
         let core = Arc::clone(&self.core);
         let finishes = core.policy.on_disconnect == OnDisconnect::Finish;
         let tracker = finishes.then(|| core.tracker.clone());
+        let left = request.extensions().get::<ClientLeft>().filter(|_| !finishes).cloned();
         let (head, body) = request.into_parts();
-        let work = Box::pin(serve(core, inner, head, boxed(body)));
+        let work = serve(core, inner, head, boxed(body));
+        let work = Box::pin(async move {
+            match ClientLeft::unless(left.as_ref(), work).await {
+                Some(answer) => Ok(answer?.map(|body| body.unless(left.as_ref()))),
+                None => Ok(respond::refused(&Refusal::client_left(), &Binding::json_rpc(), false)),
+            }
+        });
         Box::pin(Finish::new(work, tracker))
     }
 }

@@ -3,24 +3,24 @@
 mod cut;
 mod event;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{Either, select};
 use http::{HeaderName, HeaderValue, Response};
 use http_body_util::BodyExt;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::agent::{AgentBody, refusal_of};
 use super::body::ReplyBody;
 use super::core::Cancellable;
 use super::listeners::{Audience, Listener, Stir};
+use super::pumped::Client;
 use super::respond;
 use super::running::Running;
 use super::send::Exchange;
 use crate::a2a::{Binding, Dialect};
-use crate::conversation::policy::OnDisconnect;
 use crate::exchange::{Refusal, Send};
 use crate::sse::Splitter;
 use crate::turn::Tail;
@@ -53,9 +53,8 @@ impl Exchange {
         let (mut head, body) = answer.into_parts();
         respond::drop_framing(&mut head.headers);
         head.headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-        let finishes = self.core.policy.on_disconnect == OnDisconnect::Finish;
-        let tracker = finishes.then(|| self.core.tracker.clone());
-        let (client, pieces) = mpsc::channel(1);
+        let core = Arc::clone(&self.core);
+        let (client, pieces) = Client::new();
         let mut response = Response::from_parts(head, ReplyBody::empty());
         self.debug(&mut response, &running, None);
         let pump = Pump {
@@ -63,7 +62,7 @@ impl Exchange {
             wish,
             ..Pump::new(self, running, send.call.binding.clone(), send.call.dialect, client, Origin::Send)
         };
-        response.map(|_| ReplyBody::pumped(Box::pin(pump.run(Some(body))), pieces, tracker))
+        response.map(|_| core.pumped(Box::pin(pump.run(Some(body))), pieces))
     }
 }
 
@@ -84,7 +83,7 @@ pub(super) struct Pump {
     binding: Binding,
     origin: Origin,
     splitter: Splitter,
-    client: mpsc::Sender<Bytes>,
+    client: Client,
     audience: Audience,
     /// The client's wish to cancel, while the agent's id of the task is not known.
     wish: Option<Cancellable>,
@@ -138,7 +137,7 @@ impl Pump {
         running: Running,
         binding: Binding,
         dialect: Dialect,
-        client: mpsc::Sender<Bytes>,
+        client: Client,
         origin: Origin,
     ) -> Self {
         let limit = exchange.core.policy.limits.reply_bytes;
@@ -258,7 +257,7 @@ impl Pump {
 
     /// Whether the agent goes on for too long, or with too much, for nobody.
     fn is_for_nobody(&mut self, bytes: usize) -> bool {
-        if !self.client.is_closed() || !self.audience.is_empty() {
+        if !self.client.is_gone() || !self.audience.is_empty() {
             self.alone = None;
             return false;
         }
@@ -271,17 +270,18 @@ impl Pump {
     /// Waits, and lets the client hear that the connection stands.
     async fn pause(&mut self, pause: Duration) {
         self.running.guard.renewing(tokio::time::sleep(pause)).await;
-        let _ = self.client.try_send(COMMENT);
+        self.client.offer(COMMENT);
     }
 
     /// One write an event. A client that has left hears nothing more; the turn goes on to its end.
     async fn write(&mut self, bytes: Vec<u8>) {
-        let _ = self.client.send(bytes.into()).await;
+        let within = self.exchange.core.policy.timeouts.idle;
+        self.running.guard.renewing(self.client.send(bytes.into(), within)).await;
     }
 }
 
 /// The next piece of a body. In silence the client is told that the connection stands; a silence that lasts until `end` is an end.
-async fn next_frame(body: &mut AgentBody, client: &mpsc::Sender<Bytes>, end: Instant) -> Step {
+async fn next_frame(body: &mut AgentBody, client: &Client, end: Instant) -> Step {
     loop {
         let until = end.min(Instant::now() + KEEP_ALIVE);
         match tokio::time::timeout_at(until, body.frame()).await {
@@ -295,7 +295,7 @@ async fn next_frame(body: &mut AgentBody, client: &mpsc::Sender<Bytes>, end: Ins
             }
             Ok(None) => return Step::End(Refusal::malformed("its stream ended before the task was known")),
             Err(_) if until >= end => return Step::End(Refusal::timeout()),
-            Err(_) => drop(client.try_send(COMMENT)),
+            Err(_) => client.offer(COMMENT),
         }
     }
 }

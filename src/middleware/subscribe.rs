@@ -18,11 +18,12 @@ use super::core::timestamp;
 use super::guard::Guard;
 use super::listeners::{BACKLOG, Heard, Listener};
 use super::operate::{Subject, originals};
+use super::pumped::Client;
 use super::respond;
 use super::send::{Exchange, Outcome, wrapped};
 use super::stream::{COMMENT, KEEP_ALIVE, Origin, Pump};
 use crate::a2a::{Binding, Call, Dialect, State};
-use crate::conversation::policy::{Mode, OnDisconnect, UnknownIds};
+use crate::conversation::policy::{Mode, UnknownIds};
 use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::Turn;
 use crate::exchange::{Refusal, sse_event};
@@ -59,9 +60,8 @@ impl Exchange {
     }
 
     fn subscription(self, task: String, call: &Call<'_, '_>) -> Response<ReplyBody> {
-        let (out, pieces) = mpsc::channel(1);
-        let finishes = self.core.policy.on_disconnect == OnDisconnect::Finish;
-        let tracker = finishes.then(|| self.core.tracker.clone());
+        let core = Arc::clone(&self.core);
+        let (out, pieces) = Client::new();
         let subscription = Subscription {
             exchange: self,
             task,
@@ -70,7 +70,7 @@ impl Exchange {
             out,
             began: false,
         };
-        respond::stream(ReplyBody::pumped(Box::pin(subscription.run()), pieces, tracker))
+        respond::stream(core.pumped(Box::pin(subscription.run()), pieces))
     }
 }
 
@@ -81,7 +81,7 @@ struct Subscription {
     task: String,
     binding: Binding,
     dialect: Dialect,
-    out: mpsc::Sender<Bytes>,
+    out: Client,
     /// Whether it was told how the task stood.
     began: bool,
 }
@@ -168,10 +168,10 @@ impl Subscription {
 
     /// A while without a word, after which the client hears that the connection stands. Whether it has left.
     async fn silence(&self) -> bool {
-        match tokio::time::timeout(KEEP_ALIVE, self.out.closed()).await {
+        match tokio::time::timeout(KEEP_ALIVE, self.out.left()).await {
             Ok(()) => true,
             Err(_) => {
-                let _ = self.out.try_send(COMMENT);
+                self.out.offer(COMMENT);
                 false
             }
         }
@@ -239,7 +239,7 @@ impl Subscription {
     }
 
     async fn write(&self, event: Bytes) {
-        let _ = self.out.send(event).await;
+        self.out.send(event, self.exchange.core.policy.timeouts.idle).await;
     }
 }
 

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use http::Uri;
 
 use crate::config::{Config, Route};
+use crate::conversation::policy::OnDisconnect;
 
 pub mod card;
 pub mod cors;
@@ -94,6 +95,8 @@ impl Proxy {
     ) -> Result<Self, SetupError> {
         let listener = &config.listener;
         let server = listener::Server::bind(listener).await.map_err(|e| SetupError::Bind(listener.address, e))?;
+        let aborts = |route: &Route| route.policy.on_disconnect == OnDisconnect::Abort;
+        let server = server.watching_clients(config.routes.iter().any(aborts));
         let public = listener.public_url.clone().unwrap_or_else(|| server.url());
         let mut mounts = Vec::with_capacity(config.routes.len());
         for route in &config.routes {
