@@ -19,6 +19,7 @@ mod in_process;
 mod left_out;
 mod observe;
 mod operations;
+mod push;
 mod record;
 mod replies;
 mod rewrites;

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::body::ReplyBody;
 use super::listeners::Readers;
 use super::pumped::{Pieces, Pumped, Stalls};
+use super::push::Relay;
 use crate::a2a::{Dialect, Shape};
 use crate::conversation::policy::{OnDisconnect, Policy};
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
@@ -63,6 +64,8 @@ pub(super) struct Core {
     /// Ends what would only wait.
     pub(super) closing: CancellationToken,
     pub(super) card: Option<CardRewrite>,
+    /// Push notifications are relayed; `None`: they are refused.
+    pub(super) push: Option<Arc<Relay>>,
     /// Whether another proxy in front is believed.
     pub(super) trusts_hop: bool,
     /// Calls to the agent that can be dropped at the client's wish.
@@ -87,6 +90,7 @@ impl Core {
             tracker: TaskTracker::new(),
             closing: CancellationToken::new(),
             card: None,
+            push: None,
             trusts_hop: false,
             cancels: Mutex::default(),
             readers: Readers::default(),
