@@ -7,7 +7,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::DeString;
 
-use super::address::{base, file, header, health, identity, origins, path, prefix, socket, url};
+use super::address::{allowed, base, file, header, health, identity, origins, path, prefix, socket, url};
 use super::effective::{Config, Cors, Route};
 use super::suggest;
 use super::value::{Typed, Wrong, duration, flag, least, number, size, text, word, words};
@@ -57,6 +57,12 @@ pub(super) const GLOBAL: &[Key<Config>] = keys![config: Config;
     "store.bytes" => config.store.bytes, least(1, size);
     "store.context_bytes" => config.store.context_bytes, least(1, size);
     "store.ttl" => config.store.ttl, least(SECOND, duration);
+    "proxy.agent_url" => config.proxy.agent_url, base;
+    "push.allow" => config.push.webhooks.allowed, allowed;
+    "push.ca" => config.push.ca, |value: &Typed<'_>| file(value).map(Some);
+    "push.outbox" => config.push.outbox, least(1, number);
+    "push.timeout" => config.push.timeout, least(MOMENT, duration);
+    "push.give_up" => config.push.give_up, least(SECOND, duration);
 ];
 
 /// Tables that stand at the top level for all routes, and in a route for that one.
@@ -117,6 +123,7 @@ pub(super) const ROUTE: &[Key<Route>] = keys![route: Route;
     "prefix" => route.prefix, prefix;
     "upstream" => route.upstream.url, url;
     "mode" => route.policy.mode, word;
+    "push" => route.push, |value: &Typed<'_>| word(value).map(Some);
     "terminal_followup" => route.policy.terminal_followup, word;
     "on_disconnect" => route.policy.on_disconnect, word;
     "debug_header" => route.policy.debug_header, flag;

@@ -2,10 +2,12 @@
 
 mod binding;
 mod open;
+mod push_config;
 mod refusal;
 mod send;
 
 pub use binding::Foreign;
 pub use open::{Opened, Plan, join, open, redacted};
+pub use push_config::{PushCall, Rules, push_list, set_params};
 pub use refusal::{BUSY_CODE, Refusal, busy_task, sse_event};
 pub use send::{Asked, Send, extension_is_active};

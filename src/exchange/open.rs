@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use super::{Refusal, Send};
+use super::{Refusal, Send, push_config};
 use crate::a2a::{Dialect, EXTENSION_URI, Part, State, text_of};
 use crate::context::Context;
 use crate::conversation::digest;
@@ -16,6 +16,7 @@ use crate::conversation::question::Expected;
 use crate::conversation::record::{self, Record};
 use crate::conversation::transcript::{Shown, Spoken};
 use crate::json::{Edits, Kind, Value, hex, quote};
+use crate::push::Callback;
 use crate::task::{Chain, ClientTask, OpenedBy};
 use crate::turn::Opening;
 
@@ -40,6 +41,8 @@ pub struct Plan<'a> {
     pub secret: &'a [u8],
     /// Now: milliseconds since 1970.
     pub now: u64,
+    /// Where the agent is to push, where it is.
+    pub callback: Option<&'a Callback>,
 }
 
 /// An opened turn.
@@ -113,7 +116,7 @@ fn opened(
         inline: send.asked.inline || plan.policy.rewrite.inline == Inline::Always,
         history_length: send.history_length,
         started_at: plan.now,
-        callback: None,
+        callback: plan.callback.map(|callback| callback.name.clone()),
     };
     Opened { injected: shown.turns, opening: Arc::new(opening), chain, body }
 }
@@ -160,6 +163,7 @@ pub fn join(send: &Send<'_, '_>, (task, context): (&str, &str), plan: &Plan<'_>)
     } else {
         edits.set_string_member(send.message.value, "contextId", context);
     }
+    push_config::replace(&mut edits, send, None);
     without_own_entry(&mut edits, send.message.value);
     (edits.apply(send.call.params.doc().text()), receipt(send, plan))
 }
@@ -229,6 +233,7 @@ fn referenced(send: &Send<'_, '_>, context: &Context, start: u32) -> Vec<u32> {
 /// The request to the agent: the client's bytes, with what has to change.
 fn forward(send: &Send<'_, '_>, plan: &Plan<'_>, shown: &Showing) -> Option<String> {
     let mut edits = Edits::new();
+    push_config::replace(&mut edits, send, plan.callback);
     ids(&mut edits, send, plan);
     // The first message of a context goes as it came.
     if plan.context.turns.is_empty() {

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::agent::Answer;
 use super::body::ReplyBody;
-use super::core::{millis, mint, mint_fence, timestamp};
+use super::core::{millis, mint, mint_fence};
 use super::guard::Guard;
 use super::queue::{Patience, Stop};
+use super::recorded::{self, Shown};
 use super::reply::Reply;
 use super::running::{Running, unbound};
 use super::send::{Exchange, own_result, store_refusal};
@@ -15,14 +16,14 @@ use super::settle::{end, fail};
 use crate::a2a::{Binding, EXTENSION_URI, Payload, State, message};
 use crate::context::Context;
 use crate::conversation::digest;
-use crate::conversation::policy::{GuardMode, Inline, UnknownIds};
+use crate::conversation::policy::{GuardMode, UnknownIds};
 use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::{Source, Turn as Recorded};
 use crate::exchange::{Plan, Refusal, Send, redacted};
 use crate::json::Doc;
 use crate::store::{Begin, Begun, Found, InFlight, Pending, Share};
 use crate::task::ClientTask;
-use crate::turn::{Told, View, continuation, task_of_message};
+use crate::turn::continuation;
 
 /// A repeat of the newest turn's message is answered from the record for so long.
 const REPLAY_MS: u64 = 60_000;
@@ -184,6 +185,7 @@ impl Exchange {
                 active: false,
                 secret: &secret,
                 now: 0,
+                callback: None,
             };
             digest::message("user", &redacted(send, &plan)) == turn.user_digest
         }
@@ -214,25 +216,8 @@ impl Exchange {
         history_length: Option<u64>,
         artifacts: bool,
     ) -> String {
-        let context = &found.context;
-        let task = context.task(&turn.task);
-        let chain = task.map(|task| context.chain(task, turn.attempt, None)).unwrap_or_default();
-        let view = View {
-            task_id: &turn.task,
-            context_id: &found.key.context_id,
-            everywhere: false,
-            chain: &chain,
-            fence: &context.fence,
-            policy: &self.core.policy,
-            originals: &[],
-            history_length,
-            artifacts,
-        };
-        let state = task.map_or(turn.state, |task| task.state);
-        let told_continuation = (turn.is_question() || self.active).then(|| continuation(turn, &context.turns, state));
-        let inline = state == State::InputRequired && self.core.policy.rewrite.inline == Inline::Always;
-        let told = Told { state, turn: Some(turn), continuation: told_continuation.as_deref(), inline, failure: None };
-        task_of_message(&view, turn, dialect, &told, &timestamp(turn.settled_at))
+        let shown = Shown { dialect, history_length, artifacts, active: self.active };
+        recorded::task(&self.core.policy, &found.key.context_id, &found.context, turn, shown)
     }
 
     /// Takes the lease; looks at a turn in flight that nobody reads, waits as long as there is patience, gives up.
@@ -360,6 +345,8 @@ impl Exchange {
             injected: 0,
             joins: false,
             left: pending.state,
+            told: Some(pending.state),
+            wished: false,
         }
     }
 

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::body::ReplyBody;
 use super::listeners::Readers;
 use super::pumped::{Pieces, Pumped, Stalls};
+use super::push::Relay;
 use super::queue::Queues;
 use crate::a2a::{Dialect, Shape};
 use crate::conversation::policy::{OnDisconnect, Policy};
@@ -69,6 +70,8 @@ pub(super) struct Core {
     /// Ends what still waits for the agent, with an answer that says so.
     pub(super) concluding: CancellationToken,
     pub(super) card: Option<CardRewrite>,
+    /// Push notifications are relayed; `None`: they are refused.
+    pub(super) push: Option<Arc<Relay>>,
     /// Whether another proxy in front is believed.
     pub(super) trusts_hop: bool,
     /// Calls to the agent that can be dropped at the client's wish.
@@ -96,6 +99,7 @@ impl Core {
             closing: CancellationToken::new(),
             concluding: CancellationToken::new(),
             card: None,
+            push: None,
             trusts_hop: false,
             cancels: Mutex::default(),
             readers: Readers::default(),

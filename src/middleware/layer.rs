@@ -17,6 +17,7 @@ use super::agent::{Agent, log_body};
 use super::body::{BoxError, Boxed, Finish, ReplyBody, RequestBody, boxed};
 use super::core::{CardRewrite, Clock, Core, SystemClock};
 use super::left::ClientLeft;
+use super::push::{self, Relay};
 use super::reading::{self, ReadError};
 use super::send::Exchange;
 use super::{HOP_HEADER, operate, respond};
@@ -52,6 +53,16 @@ impl ConversationLayer {
     pub fn with_card(mut self, rewrite: CardRewrite) -> Self {
         if let Some(core) = Arc::get_mut(&mut self.core) {
             core.card = Some(rewrite);
+        }
+        self
+    }
+
+    /// Relays push notifications. To be called before the layer is used; without it they are refused. The store's outbox is to be emptied by
+    /// whoever calls this, and the agent's pushes to come in as any other request.
+    #[must_use]
+    pub fn with_push(mut self, relay: Arc<Relay>) -> Self {
+        if let Some(core) = Arc::get_mut(&mut self.core) {
+            core.push = Some(relay);
         }
         self
     }
@@ -126,6 +137,11 @@ where
         let mut inner = std::mem::replace(&mut self.inner, clone);
         if !self.core.trusts_hop {
             request.headers_mut().remove(HOP_HEADER);
+        }
+        if let Some(name) = push::name(&self.core, &request) {
+            let (head, body) = request.into_parts();
+            let answer = push::call(Arc::clone(&self.core), inner, head, boxed(body), name);
+            return Box::pin(async move { Ok(answer.await) });
         }
         if let Some(binding) = foreign(&request).filter(|_| self.core.policy.mode == Mode::Converse) {
             return Box::pin(std::future::ready(Ok(respond::foreign(binding))));

@@ -31,7 +31,7 @@ pub(super) async fn operate(exchange: &mut Exchange, call: Call<'_, '_>, bytes: 
         return exchange.pass(bytes).await;
     }
     match call.verb {
-        Verb::Push => Err(Refusal::push_not_supported()),
+        Verb::Push(push) => exchange.push(push, &call).await,
         Verb::ExtendedCard => exchange.extended_card(&call, bytes).await,
         Verb::List => exchange.list(&call).await,
         _ => exchange.on_task(call, bytes).await,

@@ -53,9 +53,7 @@ impl Exchange {
         if self.core.policy.mode == Mode::Observe {
             return self.observe(&send, bytes).await;
         }
-        if send.pushes {
-            return Err(Refusal::push_not_supported());
-        }
+        self.push_wish(&send)?;
         let mut place = self.place(&send).await?;
         if let Some(answer) = self.replay(&send, &mut place).await? {
             return Ok(answer);
@@ -113,16 +111,20 @@ impl Exchange {
         let followed = named.as_ref().filter(|task| task.state.is_terminal());
         references.extend(followed.and_then(|task| Some((task.id.to_string(), task.newest_upstream()?))));
         let secret = self.core.store.secret();
+        let open_task = named.as_ref().filter(|task| !task.state.is_terminal());
+        let wish = self.push_wish(send)?;
+        let callback = self.callback(wish.is_some(), &context, open_task);
         let plan = Plan {
             context: &context,
             context_id: (!place.provisional).then_some(&*place.key.context_id),
-            task: named.as_ref().filter(|task| !task.state.is_terminal()),
+            task: open_task,
             follows: followed.map(|task| &*task.id),
             references: &references,
             policy: &self.core.policy,
             active: self.active,
             secret: &secret,
             now: self.core.now(),
+            callback: callback.as_ref(),
         };
         let opened = match open(send, &plan) {
             Ok(opened) => opened,
@@ -132,10 +134,13 @@ impl Exchange {
             }
         };
         let context_id = plan.context_id.map(str::to_owned);
+        let wished = wish.is_some();
+        self.push_with(&mut guard, callback.as_ref(), wish).await?;
         let turn = self.machine(&context, opened.opening, opened.chain);
         let running = Running {
             originals: originals(send),
             history_length: send.history_length,
+            wished,
             ..Running::begun(guard, context, turn, context_id, opened.injected)
         };
         let body = opened.body.map_or(bytes, Bytes::from);
@@ -146,7 +151,7 @@ impl Exchange {
         self,
         send: &Send<'_, '_>,
         place: Place,
-        guard: Guard,
+        mut guard: Guard,
         context: Arc<Context>,
         pending: Pending,
     ) -> Outcome {
@@ -161,7 +166,11 @@ impl Exchange {
             active: self.active,
             secret: &secret,
             now: self.core.now(),
+            callback: None,
         };
+        let wish = self.push_wish(send)?;
+        let wished = wish.is_some();
+        self.push_with(&mut guard, None, wish).await?;
         let bound = pending.bound.clone().unwrap_or_else(|| unbound(&place.key.context_id));
         let (body, receipt) = join(send, (&bound.upstream_task, &bound.upstream_context), &plan);
         let mut opening = Opening::clone(&pending.opening);
@@ -180,6 +189,8 @@ impl Exchange {
             injected: 0,
             joins: true,
             left: pending.state,
+            told: Some(pending.state),
+            wished,
         };
         self.run(send, running, body.into()).await
     }
@@ -241,7 +252,7 @@ impl Exchange {
                 let outcome = self.answer(send, &mut running, answer).await;
                 if running.is_left_running() {
                     let task = running.bound.as_ref().map(|bound| bound.task_id.clone()).unwrap_or_default();
-                    self.watch(task, running.turn.opening.number);
+                    self.watch(task, &running.turn.opening);
                 }
                 outcome
             }

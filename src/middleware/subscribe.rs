@@ -19,9 +19,9 @@ use super::guard::Guard;
 use super::listeners::{BACKLOG, Heard, Listener};
 use super::operate::{Subject, originals};
 use super::pumped::Client;
-use super::respond;
 use super::send::{Exchange, Outcome, wrapped};
 use super::stream::{COMMENT, KEEP_ALIVE, Origin, Pump};
+use super::{recorded, respond};
 use crate::a2a::{Binding, Call, Dialect, State};
 use crate::conversation::policy::{Mode, UnknownIds};
 use crate::conversation::principal::ContextKey;
@@ -256,7 +256,5 @@ impl Subscription {
 
 /// The turn with which a task settled, as it was recorded.
 fn recorded_turn(subject: &Subject, task: &ClientTask) -> Option<Turn> {
-    let context = &subject.found.context;
-    let failed = context.failed_turn_of(task).filter(|_| task.state != State::InputRequired);
-    failed.or_else(|| context.newest_turn_of(task))
+    recorded::newest_turn(&subject.found.context, task)
 }

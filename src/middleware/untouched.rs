@@ -102,6 +102,7 @@ impl Exchange {
             active: self.active,
             secret: &secret,
             now: self.core.now(),
+            callback: None,
         };
         let Ok(opened) = open(send, &plan) else {
             tracing::info!(route = self.route.as_str(), "would have refused a send: it is too large");

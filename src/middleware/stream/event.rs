@@ -7,6 +7,7 @@ use crate::exchange::{Refusal, sse_event};
 use crate::json::{Doc, Edits, Value, quote};
 use crate::middleware::agent::log_body;
 use crate::middleware::core::timestamp;
+use crate::middleware::push;
 use crate::middleware::reply::is_ambiguous;
 use crate::middleware::send::wrapped;
 use crate::middleware::settle::{Ended, end, fail};
@@ -68,6 +69,7 @@ impl Pump {
         if !self.bind(payload).await {
             return Next::Done;
         }
+        push::under_way(&mut self.running).await;
         if payload.state().is_some_and(State::settles) || matches!(payload, Payload::Message(_)) {
             self.finish(event, doc, payload, shape).await
         } else {
