@@ -34,7 +34,7 @@ pub(super) fn decide(reply: &Reply<'_>, user: &str, level: Level) -> Decision {
     if reply.text.trim_end().is_empty() {
         return Decision::not(if reply.data.is_some() { Reason::Code } else { Reason::Empty }, 1.0);
     }
-    if explicit::object(reply.text).is_some() {
+    if reply.is_file() || explicit::object(reply.text).is_some() {
         return Decision::not(Reason::Code, 0.95);
     }
     let page = structure::read(reply.text);
