@@ -126,7 +126,6 @@ fn two_kilobytes_are_judged_in_fifty_microseconds() {
         });
         // The quickest of many: what else runs on the machine only adds.
         let best = times.min().unwrap_or_default();
-        println!("{lang}: {} bytes in {best:?}", text.len());
         assert!(best < Duration::from_micros(50), "{lang}: {best:?}");
     }
 }

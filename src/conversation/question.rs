@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+mod answer;
 mod draft;
 mod explicit;
 mod judge;

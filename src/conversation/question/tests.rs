@@ -181,6 +181,11 @@ fn a_megabyte_of_anything_is_read_at_its_end_only() {
         "www.",
         "- ?\n",
         "```\n",
+        "hi x,\n",
+        "hi x,\nbest\n",
+        "---\n",
+        "q: ?\n",
+        "<x>\n",
     ];
     for unit in units {
         let text = unit.repeat((1 << 20) / unit.len());
