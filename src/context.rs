@@ -6,10 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::a2a::{Dialect, State};
 use crate::conversation::transcript::{Kept, Turn};
+use crate::push::{PushChange, PushConfig};
 use crate::task::{Attempt, Chain, ClientTask, OpenedBy};
 
 /// Turns that failed are kept for the operator; the newest of them.
 const APART: usize = 16;
+
+/// Push configurations of one task at most.
+const CONFIGS: usize = 16;
 
 /// A conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +30,8 @@ pub struct Context {
     pub window_start: u32,
     /// Rewrites in a row, up to the newest turn.
     pub rewrites: u32,
+    /// Where clients want to be notified of its tasks; of one in flight too.
+    pub push: Vec<PushConfig>,
 }
 
 /// What a settlement does to a client task.
@@ -104,6 +110,28 @@ impl Context {
         turns.into_iter().find(|turn| *turn.task == *task.id)
     }
 
+    /// Where the client wants to be notified of a task.
+    pub fn push_of(&self, task: &str) -> impl Iterator<Item = &PushConfig> {
+        self.push.iter().filter(move |config| &*config.task == task)
+    }
+
+    /// Changes where clients want to be notified. Whether it did: a task has no more than sixteen of them, and none goes twice.
+    pub fn configure(&mut self, change: PushChange) -> bool {
+        let at = |task: &str, id: &str| self.push.iter().position(|config| &*config.task == task && config.id == id);
+        match change {
+            PushChange::Set(config) => match at(&config.task, &config.id) {
+                Some(at) => self.push[at] = config,
+                None if self.push_of(&config.task).count() >= CONFIGS => return false,
+                None => self.push.push(config),
+            },
+            PushChange::Delete { task, id } => match at(&task, &id) {
+                Some(at) => _ = self.push.remove(at),
+                None => return false,
+            },
+        }
+        true
+    }
+
     /// Bytes of its turns in the store.
     pub fn size(&self) -> usize {
         self.turns.iter().chain(&self.apart).map(Kept::size).sum()
@@ -118,28 +146,46 @@ impl Context {
     pub fn settle(&mut self, settlement: Settlement) {
         let Settlement { turn, success, record_bytes, task, answered, window_start, rewrites, now } = settlement;
         self.window_start = self.window_start.max(window_start);
-        match turn.map(|turn| Kept::new(&turn, record_bytes)) {
-            Some(kept) if success => {
-                self.turns.push(kept);
+        match turn {
+            Some(turn) if success => {
+                let sent = turn.number;
+                self.turns.push(self.numbered(turn, record_bytes));
                 self.rewrites = rewrites;
                 let named = task.as_ref().map(|task| task.id.clone()).or(answered);
-                self.close_open_questions(named.as_deref(), now);
+                self.close_open_questions(named.as_deref(), sent, now);
             }
-            Some(kept) => {
-                self.apart.push(kept);
+            Some(turn) => {
+                self.apart.push(Kept::new(&turn, record_bytes));
                 let surplus = self.apart.len().saturating_sub(APART);
                 self.apart.drain(..surplus);
             }
             None => {}
         }
-        if let Some(change) = task {
+        if let Some(mut change) = task {
+            if change.attempt.turn.is_some() {
+                change.attempt.turn = self.turns.last().map(|turn| turn.number);
+            }
             self.change_task(change, now);
         }
     }
 
-    /// A question that the client left behind by going on in the context has been overtaken: its task reads as its agent said.
-    fn close_open_questions(&mut self, except: Option<&str>, now: u64) {
-        for task in self.tasks.iter_mut().filter(|task| task.is_open_by_proxy() && Some(&*task.id) != except) {
+    /// The turn, as the next one of the transcript. One that ran beside others has its number taken where they settled before it: what was
+    /// shown of the transcript so far stays as it was.
+    fn numbered(&self, mut turn: Arc<Turn>, record_bytes: usize) -> Kept {
+        let next = self.next_number();
+        if turn.number != next {
+            Arc::make_mut(&mut turn).number = next;
+        }
+        Kept::new(&turn, record_bytes)
+    }
+
+    /// A question that the client left behind by going on in the context has been overtaken: its task reads as its agent said. Not one that was
+    /// asked by a turn beside this one: when the message was sent, as turn number `sent`, nobody had been asked.
+    fn close_open_questions(&mut self, except: Option<&str>, sent: u32, now: u64) {
+        let before =
+            |task: &ClientTask| task.attempts.last().and_then(|attempt| attempt.turn).is_none_or(|at| at < sent);
+        let open = |task: &&mut ClientTask| task.is_open_by_proxy() && Some(&*task.id) != except && before(task);
+        for task in self.tasks.iter_mut().filter(open) {
             task.state = State::Completed;
             task.updated_at = now;
         }
@@ -189,8 +235,9 @@ impl Context {
             let kept = task.attempts.iter().filter_map(|attempt| attempt.turn).any(|number| number >= first);
             kept || !task.state.is_terminal() || apart.iter().any(|id| **id == *task.id)
         };
-        let gone = self.tasks.iter().filter(|task| !stands(task)).map(|task| task.id.clone()).collect();
+        let gone: Vec<_> = self.tasks.iter().filter(|task| !stands(task)).map(|task| task.id.clone()).collect();
         self.tasks.retain(stands);
+        self.push.retain(|config| !gone.contains(&config.task));
         gone
     }
 }

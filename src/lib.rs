@@ -11,6 +11,8 @@ pub mod sse;
 
 pub mod conversation;
 
+pub mod push;
+
 pub mod task;
 
 pub mod context;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use a2a_multiturn::context::{Context, Settlement};
 use a2a_multiturn::conversation::principal::{ContextKey, Principal, RouteId};
+use a2a_multiturn::push::PushChange;
 use a2a_multiturn::store::{Answer, Begin, Begun, Bind, Delivery, Found, Lease, ListQuery, Listed, Pending, Store};
 use a2a_multiturn::turn::Bound;
 
@@ -77,6 +78,18 @@ impl Store for Slow {
         slowly!(self, wait_turn, key, token)
     }
 
+    fn configure<'a>(&'a self, key: &'a ContextKey, change: PushChange) -> Answer<'a, bool> {
+        slowly!(self, configure, key, change)
+    }
+
+    fn note<'a>(&'a self, name: &'a str, value: Option<Vec<u8>>, until: u64) -> Answer<'a, ()> {
+        slowly!(self, note, name, value, until)
+    }
+
+    fn noted<'a>(&'a self, name: &'a str, now: u64) -> Answer<'a, Option<Vec<u8>>> {
+        slowly!(self, noted, name, now)
+    }
+
     fn outbox_push(&self, delivery: Delivery) -> Answer<'_, u64> {
         slowly!(self, outbox_push, delivery)
     }
@@ -87,6 +100,10 @@ impl Store for Slow {
 
     fn outbox_done(&self, id: u64, again: Option<u64>) -> Answer<'_, ()> {
         slowly!(self, outbox_done, id, again)
+    }
+
+    fn outbox_len(&self) -> Answer<'_, usize> {
+        slowly!(self, outbox_len)
     }
 
     fn secret(&self) -> [u8; 32] {

@@ -7,6 +7,7 @@ mod real;
 mod recordings;
 mod snapshots;
 mod stage;
+mod stalled;
 mod stores;
 mod subscribing;
 mod time;

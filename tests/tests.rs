@@ -22,6 +22,8 @@ mod left_out;
 mod observe;
 mod operations;
 mod question;
+mod parallel;
+mod queue;
 mod record;
 mod replies;
 mod rewrites;

@@ -1,28 +1,7 @@
 //! The JSON-RPC binding: requests by method name, answers with the request's own id.
 
-use super::Dialect;
+use super::{Binding, Call, Dialect, Verb};
 use crate::json::{Kind, Value, quote};
-
-/// What a request asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verb {
-    /// `message/send`, `SendMessage`.
-    Send,
-    /// `message/stream`, `SendStreamingMessage`.
-    Stream,
-    /// `tasks/get`, `GetTask`.
-    Get,
-    /// `ListTasks` (0.3 has none on JSON-RPC).
-    List,
-    /// `tasks/cancel`, `CancelTask`.
-    Cancel,
-    /// `tasks/resubscribe`, `SubscribeToTask`.
-    Subscribe,
-    /// `tasks/pushNotificationConfig/set` and its kin.
-    Push,
-    /// `agent/getAuthenticatedExtendedCard`, `GetExtendedAgentCard`.
-    ExtendedCard,
-}
 
 /// The methods by name: the name alone tells the dialect, since one server serves both under one URL.
 const METHODS: [(&str, Verb, Dialect); 22] = [
@@ -51,29 +30,9 @@ const METHODS: [(&str, Verb, Dialect); 22] = [
     ("GetExtendedAgentCard", Verb::ExtendedCard, Dialect::V10),
 ];
 
-impl Verb {
-    /// Whether the answer is a stream: told by the method and not by `Accept`.
-    pub fn streams(self) -> bool {
-        matches!(self, Self::Stream | Self::Subscribe)
-    }
-
-    /// The method's name in `dialect`; of the push methods the one that sets.
-    pub fn method(self, dialect: Dialect) -> &'static str {
-        METHODS.iter().find(|(_, verb, of)| *verb == self && *of == dialect).map_or("ListTasks", |(name, ..)| name)
-    }
-}
-
-/// A request that the proxy has a word in.
-#[derive(Clone, Copy, Debug)]
-pub struct Call<'d, 't> {
-    /// What it asks for.
-    pub verb: Verb,
-    /// In which dialect.
-    pub dialect: Dialect,
-    /// Its id, as it was written.
-    pub id: &'t str,
-    /// Its `params`.
-    pub params: Value<'d, 't>,
+/// The name of a verb's method in `dialect`; of the push methods the one that sets.
+pub fn method(verb: Verb, dialect: Dialect) -> &'static str {
+    METHODS.iter().find(|(_, of, spoken)| *of == verb && *spoken == dialect).map_or("ListTasks", |(name, ..)| name)
 }
 
 /// A request that may be a send, and cannot be read as one.
@@ -87,41 +46,39 @@ pub struct Unreadable<'t> {
     pub why: &'static str,
 }
 
-impl<'d, 't> Call<'d, 't> {
-    /// Reads a request. `None`: no operation on messages or tasks, to be passed on as it came.
-    ///
-    /// # Errors
-    /// [`Unreadable`] for what may be a send but is not readable as one: a batch with one in it, an operation without a usable id (A2A has no
-    /// notifications), an object in which a name stands twice.
-    pub fn read(root: Value<'d, 't>) -> Result<Option<Self>, Unreadable<'t>> {
-        if root.elements().any(|element| operation(element).is_some() || is_bygone(element)) {
-            return Err(Unreadable { id: "null", code: -32600, why: "batches are not served" });
-        }
-        let id = root.get("id").filter(|id| matches!(id.kind(), Kind::String | Kind::Number | Kind::Null));
-        let unreadable = |code, why| Unreadable { id: id.map_or("null", |id| id.raw()), code, why };
-        if is_bygone(root) {
-            return Err(unreadable(-32601, "A2A before 0.3 is not served: call message/send or message/stream"));
-        }
-        let Some((verb, dialect)) = operation(root) else { return Ok(None) };
-        if root.has_duplicate_names() {
-            return Err(unreadable(-32600, "a member stands twice in the request"));
-        }
-        if misspelled(root, &["jsonrpc", "id", "method", "params"]).is_some() {
-            return Err(unreadable(-32600, "a member of the request is not spelled as JSON-RPC has it"));
-        }
-        let Some(id) = id else { return Err(unreadable(-32600, "an id is required: a string, a number or null")) };
-        let params = root.some("params").filter(|params| params.kind() == Kind::Object);
-        let Some(params) = params.or_else(|| matches!(verb, Verb::List | Verb::ExtendedCard).then_some(root)) else {
-            return Err(unreadable(-32602, "params is required, an object"));
-        };
-        if params.has_duplicate_names() {
-            return Err(unreadable(-32602, "a member stands twice in params"));
-        }
-        if misspelled(params, &["message", "configuration", "id", "historyLength", "metadata"]).is_some() {
-            return Err(unreadable(-32602, "a member of params is not spelled as A2A has it"));
-        }
-        Ok(Some(Self { verb, dialect, id: id.raw(), params }))
+/// Reads a request. `None`: no operation on messages or tasks, to be passed on as it came.
+///
+/// # Errors
+/// [`Unreadable`] for what may be a send but is not readable as one: a batch with one in it, an operation without a usable id (A2A has no
+/// notifications), an object in which a name stands twice.
+pub fn read<'d, 't>(root: Value<'d, 't>) -> Result<Option<Call<'d, 't>>, Unreadable<'t>> {
+    if root.elements().any(|element| operation(element).is_some() || is_bygone(element)) {
+        return Err(Unreadable { id: "null", code: -32600, why: "batches are not served" });
     }
+    let id = root.get("id").filter(|id| matches!(id.kind(), Kind::String | Kind::Number | Kind::Null));
+    let unreadable = |code, why| Unreadable { id: id.map_or("null", |id| id.raw()), code, why };
+    if is_bygone(root) {
+        return Err(unreadable(-32601, "A2A before 0.3 is not served: call message/send or message/stream"));
+    }
+    let Some((verb, dialect)) = operation(root) else { return Ok(None) };
+    if root.has_duplicate_names() {
+        return Err(unreadable(-32600, "a member stands twice in the request"));
+    }
+    if misspelled(root, &["jsonrpc", "id", "method", "params"]).is_some() {
+        return Err(unreadable(-32600, "a member of the request is not spelled as JSON-RPC has it"));
+    }
+    let Some(id) = id else { return Err(unreadable(-32600, "an id is required: a string, a number or null")) };
+    let params = root.some("params").filter(|params| params.kind() == Kind::Object);
+    let Some(params) = params.or_else(|| matches!(verb, Verb::List | Verb::ExtendedCard).then_some(root)) else {
+        return Err(unreadable(-32602, "params is required, an object"));
+    };
+    if params.has_duplicate_names() {
+        return Err(unreadable(-32602, "a member stands twice in params"));
+    }
+    if misspelled(params, &["message", "configuration", "id", "historyLength", "metadata"]).is_some() {
+        return Err(unreadable(-32602, "a member of params is not spelled as A2A has it"));
+    }
+    Ok(Some(Call { verb, dialect, binding: Binding::JsonRpc { id: id.raw().to_owned() }, params }))
 }
 
 /// The first member of `object` that some readers take for one of `names` although it is spelled otherwise: Python's SDKs also read
@@ -184,8 +141,8 @@ mod tests {
 
     fn read(text: &str) -> Read {
         let doc = Doc::scan(text.as_bytes()).unwrap();
-        match Call::read(doc.root()) {
-            Ok(call) => Ok(call.map(|call| (call.verb, call.dialect, call.id.to_owned()))),
+        match super::read(doc.root()) {
+            Ok(call) => Ok(call.map(|call| (call.verb, call.dialect, call.binding.id().to_owned()))),
             Err(fault) => Err((fault.id.to_owned(), fault.code)),
         }
     }

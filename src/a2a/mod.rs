@@ -3,6 +3,7 @@
 //! Reading is lenient and by shape: what a document says of itself counts, not what its method or header made one expect, since one widespread
 //! server answers an 0.3 method with 1.0's wrapper and 0.3's states. Writing is in one [`Dialect`], chosen by the caller.
 
+mod call;
 pub mod card;
 pub mod jsonrpc;
 mod noun;
@@ -12,6 +13,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use call::{Binding, Call, Verb};
 pub use noun::{
     ArtifactUpdate, Artifacts, Message, Payload, Shape, StatusUpdate, Task, artifact_update, message, status_update,
     task,

@@ -18,8 +18,8 @@ pub use self::fault::ClientError;
 use self::http::{Http, Received};
 pub use self::reply::Reply;
 use crate::a2a::card::{Located, locate};
-use crate::a2a::jsonrpc::{self, Verb};
 use crate::a2a::{Dialect, Part, Role, message};
+use crate::a2a::{Verb, jsonrpc};
 use crate::json::quote;
 
 /// Is told what goes over the wire, in lines for a person to read.
@@ -106,7 +106,7 @@ impl Client {
 
     async fn call(&self, verb: Verb, params: &str) -> Result<Reply, ClientError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed).to_string();
-        let body = jsonrpc::request(&id, verb.method(self.dialect()), params);
+        let body = jsonrpc::request(&id, jsonrpc::method(verb, self.dialect()), params);
         tell(self.tap.as_ref(), || format!("> POST {}\n{}", self.url(), pretty::pretty(body.as_bytes())));
         let received = self.http.post(self.url(), self.dialect(), body, self.timeout).await?;
         tell(self.tap.as_ref(), || told(&received));

@@ -113,6 +113,7 @@ fn opened(
         inline: send.asked.inline || plan.policy.rewrite.inline == Inline::Always,
         history_length: send.history_length,
         started_at: plan.now,
+        callback: None,
     };
     Opened { injected: shown.turns, opening: Arc::new(opening), chain, body }
 }

@@ -1,6 +1,6 @@
 //! What the proxy refuses, and how it says so: in one place, so that nothing of it depends on where it was noticed.
 
-use crate::a2a::{self, Dialect, EXTENSION_URI, Part, Role, State, jsonrpc, message};
+use crate::a2a::{self, Binding, Dialect, EXTENSION_URI, Part, Role, State, jsonrpc, message};
 use crate::json::quote;
 
 /// The code of a refusal because a turn is in flight. Clients replace the text of -32004 with their own, so it is none of A2A's.
@@ -68,6 +68,17 @@ impl Refusal {
         Self { status: 413, ..Self::too_large(limit) }
     }
 
+    /// The proxy stops before the agent's answer is there.
+    pub fn stopping() -> Self {
+        let message = "the proxy stops before the agent's answer is there; a task that it named can be asked for later";
+        Self { reason: Some("PROXY_STOPPING"), ..Self::new(-32603, message) }
+    }
+
+    /// The client closed its side before the answer was there, on a route that aborts then: one that only half-closed reads this.
+    pub fn client_left() -> Self {
+        Self::new(-32603, "the client closed its side of the connection, and the call was aborted")
+    }
+
     /// The request did not come to its end in time.
     pub fn stalled() -> Self {
         Self { status: 408, ..Self::new(-32600, "the request's body stalled") }
@@ -130,6 +141,11 @@ impl Refusal {
         Self { reason: Some("CONTEXT_BUSY"), details, ..Self::new(BUSY_CODE, busy_words(in_flight)) }
     }
 
+    /// The message was taken back before it was sent.
+    pub fn withdrawn() -> Self {
+        Self::new(-32603, "the message was withdrawn before its turn came")
+    }
+
     /// The agent could not be reached, or went away without an answer.
     pub fn unreachable() -> Self {
         Self::because("UPSTREAM_UNREACHABLE", "the agent could not be reached")
@@ -165,9 +181,12 @@ impl Refusal {
         Self::new(-32603, "internal error")
     }
 
-    /// As a JSON-RPC response. `id` is the request's, as JSON.
-    pub fn json_rpc(&self, id: &str) -> String {
-        jsonrpc::error(id, self.code, &self.message, self.data().as_deref())
+    /// The body of the answer that says so, or the data of an event that does.
+    pub fn body(&self, binding: &Binding) -> String {
+        match binding {
+            Binding::JsonRpc { id } => jsonrpc::error(id, self.code, &self.message, self.data().as_deref()),
+            Binding::HttpJson => format!("{{\"error\":{{\"message\":{}}}}}", quote(&self.message)),
+        }
     }
 
     /// A list with one ErrorInfo: a client that decodes typed details fails on anything but a list.
@@ -227,7 +246,7 @@ mod tests {
             Refusal::too_large(10),
             Refusal::parse_error(3),
         ] {
-            let text = refusal.json_rpc("\"x\"");
+            let text = refusal.body(&Binding::JsonRpc { id: "\"x\"".to_owned() });
             let json: serde_json::Value = serde_json::from_str(&text).unwrap();
             assert_eq!(json["id"], "x");
             assert!(!json["error"]["message"].as_str().unwrap().is_empty());

@@ -3,8 +3,7 @@
 use http::HeaderMap;
 
 use super::Refusal;
-use crate::a2a::jsonrpc::{self, Call};
-use crate::a2a::{EXTENSION_URI, Message, Part, read_parts};
+use crate::a2a::{Call, EXTENSION_URI, Message, Part, jsonrpc, read_parts};
 use crate::conversation::policy::{HistoryPolicy, Limits};
 use crate::json::{Kind, Value};
 

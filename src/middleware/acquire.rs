@@ -3,22 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::agent::Answer;
 use super::body::ReplyBody;
 use super::core::{millis, mint, mint_fence, timestamp};
 use super::guard::Guard;
+use super::queue::{Patience, Stop};
 use super::reply::Reply;
 use super::running::{Running, unbound};
 use super::send::{Exchange, own_result, store_refusal};
 use super::settle::{end, fail};
-use crate::a2a::{EXTENSION_URI, Payload, State, message};
+use crate::a2a::{Binding, EXTENSION_URI, Payload, State, message};
 use crate::context::Context;
 use crate::conversation::digest;
-use crate::conversation::policy::{Inline, UnknownIds};
+use crate::conversation::policy::{GuardMode, Inline, UnknownIds};
 use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::{Source, Turn as Recorded};
 use crate::exchange::{Plan, Refusal, Send, redacted};
 use crate::json::Doc;
-use crate::store::{Begin, Begun, Found, InFlight, Pending};
+use crate::store::{Begin, Begun, Found, InFlight, Pending, Share};
 use crate::task::ClientTask;
 use crate::turn::{Told, View, continuation, task_of_message};
 
@@ -55,6 +57,16 @@ pub(super) enum Acquired {
     Joined(Guard, Arc<Context>, Pending),
     /// Another turn is in flight.
     Busy(InFlight),
+    /// The message is not to be sent any more.
+    Stopped(Stop),
+}
+
+impl Place {
+    /// Whether the turn in flight waits for this very message: the agent asked for an authorisation.
+    pub(super) fn is_waited_for(&self, send: &Send<'_, '_>) -> bool {
+        let pending = self.found.as_ref().and_then(|found| found.in_flight.as_ref()?.pending.as_ref());
+        pending.is_some_and(|pending| pending.state == State::AuthRequired && names(send, pending))
+    }
 }
 
 impl Exchange {
@@ -124,7 +136,7 @@ impl Exchange {
             place.next = next;
             return Ok(None);
         };
-        if found.in_flight.is_some() {
+        if found.in_flight.is_some() && self.core.policy.guard.mode != GuardMode::Allow {
             place.next = next;
             return Ok(None);
         }
@@ -223,11 +235,15 @@ impl Exchange {
         task_of_message(&view, turn, dialect, &told, &timestamp(turn.settled_at))
     }
 
-    /// Takes the lease; looks at a turn in flight that nobody reads, waits as long as the route says, gives up.
-    pub(super) async fn acquire(&mut self, send: &Send<'_, '_>, place: &Place) -> Result<Acquired, Refusal> {
-        let deadline = self.core.now() + millis(self.core.policy.guard.wait);
+    /// Takes the lease; looks at a turn in flight that nobody reads, waits as long as there is patience, gives up.
+    pub(super) async fn acquire(
+        &mut self,
+        send: &Send<'_, '_>,
+        place: &Place,
+        patience: &Patience,
+    ) -> Result<Acquired, Refusal> {
         loop {
-            let in_flight = match self.begin(place, None).await? {
+            let in_flight = match self.begin(send, place).await? {
                 Begun::Granted { lease, context, previous } => {
                     let guard = Guard::new(Arc::clone(&self.core), lease);
                     match previous.and_then(|previous| previous.pending) {
@@ -246,35 +262,46 @@ impl Exchange {
                     Taken::StillRuns => {}
                 }
             }
-            if now >= deadline {
+            if patience.is_over() {
                 return Ok(Acquired::Busy(in_flight));
             }
-            let left = Duration::from_millis(deadline - now).min(Duration::from_secs(1));
             // A turn that nobody reads ends without a word: it is looked at again after a second.
-            let _ = tokio::time::timeout(left, self.core.store.wait_turn(&place.key, in_flight.token)).await;
+            let end = self.core.store.wait_turn(&place.key, in_flight.token);
+            if let Err(stop) = patience.wait(Duration::from_secs(1), end).await {
+                return Ok(Acquired::Stopped(stop));
+            }
         }
     }
 
-    async fn begin(&self, place: &Place, take: Option<u64>) -> Result<Begun, Refusal> {
-        self.begin_in(place.key.clone(), place.provisional, take).await
+    async fn begin(&self, send: &Send<'_, '_>, place: &Place) -> Result<Begun, Refusal> {
+        let begin = Begin { provisional: place.provisional, ..self.asking(place.key.clone(), self.share(send)) };
+        self.begun(begin).await
     }
 
-    /// Asks for the lease on a context; `take` is the token of an unsettled turn that is to be taken over.
-    pub(super) async fn begin_in(
-        &self,
-        key: ContextKey,
-        provisional: bool,
-        take: Option<u64>,
-    ) -> Result<Begun, Refusal> {
-        let begin = Begin {
+    /// Takes over the unsettled turn with this token.
+    pub(super) async fn take_turn_of(&self, key: ContextKey, token: u64) -> Result<Begun, Refusal> {
+        self.begun(Begin { take: Some(token), ..self.asking(key, Share::Alone) }).await
+    }
+
+    /// Asks for the right to change this task, whatever other task's turn is in flight.
+    pub(super) async fn begin_on_task(&self, key: ContextKey, task: &str) -> Result<Begun, Refusal> {
+        self.begun(self.asking(key, Share::Beside(Some(task.to_owned())))).await
+    }
+
+    fn asking(&self, key: ContextKey, share: Share) -> Begin {
+        Begin {
             key,
-            provisional,
+            provisional: false,
             fence: mint_fence(),
-            take,
+            take: None,
+            share,
             now: self.core.now(),
             until: self.core.lease_end(),
             max_turn: millis(self.core.policy.guard.max_turn),
-        };
+        }
+    }
+
+    async fn begun(&self, begin: Begin) -> Result<Begun, Refusal> {
         self.core.store.begin(begin).await.map_err(|error| store_refusal(&error))
     }
 
@@ -287,12 +314,12 @@ impl Exchange {
         pending: Pending,
     ) -> Result<Taken, Refusal> {
         let waits = pending.state == State::AuthRequired;
-        let names_it = pending.bound.as_ref().is_some_and(|bound| send.task_id.as_ref() == Some(&bound.task_id));
+        let names_it = names(send, &pending);
         let due = self.core.now().saturating_sub(pending.looked_at) >= LOOK_MS;
         if !waits && !due {
             return Ok(Taken::StillRuns);
         }
-        let Begun::Granted { lease, context, .. } = self.begin(place, Some(in_flight.token)).await? else {
+        let Begun::Granted { lease, context, .. } = self.take_turn_of(place.key.clone(), in_flight.token).await? else {
             return Ok(Taken::StillRuns);
         };
         let guard = Guard::new(Arc::clone(&self.core), lease);
@@ -339,7 +366,7 @@ impl Exchange {
     /// Asks the agent how the turn stands. Whether it has ended.
     pub(super) async fn look(&mut self, guard: Guard, context: Arc<Context>, pending: Pending) -> bool {
         let known = pending.bound.clone().filter(|bound| !bound.upstream_task.is_empty());
-        let dialect = pending.opening.dialect;
+        let opening = Arc::clone(&pending.opening);
         let mut running = self.resumed(guard, context, pending);
         let Some(bound) = known else {
             fail(&self.core, &mut running, "the turn was lost").await;
@@ -347,9 +374,9 @@ impl Exchange {
         };
         let answer = running
             .guard
-            .renewing(self.agent.task(&bound.upstream_task, dialect, self.core.policy.timeouts.look))
+            .renewing(self.agent.task(&bound.upstream_task, &opening, self.core.policy.timeouts.look))
             .await;
-        let seen = answer.ok().and_then(|answer| Seen::read(&answer.body, &mut running));
+        let seen = answer.ok().and_then(|answer| Seen::read(&answer, &mut running));
         match seen {
             Some(Seen::Ended) => {
                 end(&self.core, &mut running).await;
@@ -369,6 +396,11 @@ impl Exchange {
     }
 }
 
+/// Whether the message answers the client task of the turn in flight.
+fn names(send: &Send<'_, '_>, pending: &Pending) -> bool {
+    pending.bound.as_ref().is_some_and(|bound| send.task_id.as_ref() == Some(&bound.task_id))
+}
+
 enum Taken {
     Joined(Guard, Arc<Context>, Box<Pending>),
     Freed,
@@ -384,18 +416,20 @@ enum Seen {
 }
 
 impl Seen {
-    fn read(body: &[u8], running: &mut Running) -> Option<Self> {
-        let doc = match Reply::read(body, true) {
+    fn read(answer: &Answer, running: &mut Running) -> Option<Self> {
+        let doc = match Reply::read(&answer.body, &answer.binding, true) {
             Reply::Result(doc) => doc,
-            Reply::Error(Some(doc)) => return is_not_found(&doc).then_some(Self::Unknown),
+            Reply::Error(Some(doc)) => return is_not_found(&doc, &answer.binding).then_some(Self::Unknown),
             Reply::Error(None) | Reply::Unreadable(_) => return None,
         };
-        let (payload @ Payload::Task(_), shape) = Payload::read(doc.root().get("result")?)? else { return None };
+        let (payload @ Payload::Task(_), shape) = answer.binding.result_of(doc.root()).and_then(Payload::read)? else {
+            return None;
+        };
         running.turn.hear(&payload, shape);
         Some(if running.turn.has_ended() { Self::Ended } else { Self::Runs })
     }
 }
 
-pub(super) fn is_not_found(doc: &Doc<'_>) -> bool {
-    doc.root().some("error").and_then(|error| error.some("code")).is_some_and(|code| code.raw() == "-32001")
+pub(super) fn is_not_found(doc: &Doc<'_>, binding: &Binding) -> bool {
+    binding.error_of(doc.root()).and_then(|error| error.some("code")).is_some_and(|code| code.raw() == "-32001")
 }

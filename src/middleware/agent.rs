@@ -15,11 +15,11 @@ use super::HOP_HEADER;
 use super::body::{BoxError, RequestBody};
 use super::core::mint;
 use super::reading::{self, ReadError};
-use crate::a2a::Dialect;
-use crate::a2a::jsonrpc::{self, Verb};
+use crate::a2a::{Binding, Dialect, Verb, jsonrpc};
 use crate::conversation::policy::Policy;
 use crate::exchange::Refusal;
 use crate::json::quote;
+use crate::turn::Opening;
 
 /// The body of an answer of the agent.
 pub(super) type AgentBody = UnsyncBoxBody<Bytes, BoxError>;
@@ -36,6 +36,8 @@ pub(super) struct Agent {
     uri: Uri,
     headers: HeaderMap,
     extensions: Extensions,
+    /// Of the client's request.
+    binding: Binding,
     timeouts: crate::conversation::policy::Timeouts,
     reply_bytes: usize,
 }
@@ -45,6 +47,8 @@ pub(super) struct Agent {
 pub(super) struct Answer {
     pub(super) head: http::response::Parts,
     pub(super) body: Bytes,
+    /// How it is to be read.
+    pub(super) binding: Binding,
     /// Whether the body is another than came over the wire.
     pub(super) decoded: bool,
 }
@@ -60,7 +64,7 @@ pub(super) enum Got {
 }
 
 impl Agent {
-    pub(super) fn new<S, B2>(inner: S, head: &http::request::Parts, policy: &Policy) -> Self
+    pub(super) fn new<S, B2>(inner: S, head: &http::request::Parts, binding: &Binding, policy: &Policy) -> Self
     where
         S: Service<Request<RequestBody>, Response = Response<B2>> + Clone + Send + 'static,
         S::Future: Send,
@@ -81,9 +85,15 @@ impl Agent {
             uri: head.uri.clone(),
             headers: head.headers.clone(),
             extensions: head.extensions.clone(),
+            binding: binding.clone(),
             timeouts: policy.timeouts,
             reply_bytes: policy.limits.reply_bytes,
         }
+    }
+
+    /// How the client's request is carried.
+    pub(super) fn binding(&self) -> &Binding {
+        &self.binding
     }
 
     /// The request, with another body than the client's.
@@ -148,14 +158,14 @@ impl Agent {
         &self,
         answer: Response<AgentBody>,
     ) -> impl Future<Output = Result<Answer, Refusal>> + Send + use<> {
-        read(answer, self.reply_bytes, self.timeouts.idle)
+        read(answer, self.binding.clone(), self.reply_bytes, self.timeouts.idle)
     }
 
-    /// Asks for a task, in the proxy's own name. `within` bounds the whole exchange.
-    pub(super) async fn task(&mut self, id: &str, dialect: Dialect, within: Duration) -> Result<Answer, Refusal> {
+    /// Asks for a task of the turn that began with `opening`, in the proxy's own name. `within` bounds the whole exchange.
+    pub(super) async fn task(&mut self, id: &str, opening: &Opening, within: Duration) -> Result<Answer, Refusal> {
         // One server answers without history where no length is named.
         let params = format!("{{\"id\":{},\"historyLength\":100}}", quote(id));
-        self.ask(Verb::Get, dialect, &params, within).await
+        self.ask(Verb::Get, opening.dialect, &params, within).await
     }
 
     /// From here on requests say the dialect in their header: the client's own may be in the other one.
@@ -170,14 +180,8 @@ impl Agent {
     }
 
     /// Calls a method in the proxy's own name.
-    pub(super) async fn ask(
-        &mut self,
-        verb: Verb,
-        dialect: Dialect,
-        params: &str,
-        within: Duration,
-    ) -> Result<Answer, Refusal> {
-        let body = jsonrpc::request(&quote(&mint()), verb.method(dialect), params);
+    async fn ask(&mut self, verb: Verb, dialect: Dialect, params: &str, within: Duration) -> Result<Answer, Refusal> {
+        let body = own_call(verb, dialect, params);
         self.speak(dialect);
         let exchange = async {
             let answer = self.send(body.into()).await?;
@@ -185,9 +189,20 @@ impl Agent {
         };
         tokio::time::timeout(within, exchange).await.map_err(|_| Refusal::timeout())?
     }
+
+    /// Subscribes to a task of the turn that began with `opening`, in the proxy's own name.
+    pub(super) async fn subscribe(&mut self, id: &str, opening: &Opening) -> Result<Got, Refusal> {
+        let body = own_call(Verb::Subscribe, opening.dialect, &format!("{{\"id\":{}}}", quote(id)));
+        let exchange = tokio::time::timeout(self.timeouts.idle, self.exchange(body.into(), true));
+        exchange.await.map_err(|_| Refusal::timeout())?
+    }
 }
 
-async fn read(answer: Response<AgentBody>, limit: usize, idle: Duration) -> Result<Answer, Refusal> {
+fn own_call(verb: Verb, dialect: Dialect, params: &str) -> String {
+    jsonrpc::request(&quote(&mint()), jsonrpc::method(verb, dialect), params)
+}
+
+async fn read(answer: Response<AgentBody>, binding: Binding, limit: usize, idle: Duration) -> Result<Answer, Refusal> {
     let (head, body) = answer.into_parts();
     let read = reading::read(body, limit, idle).await;
     let body = read.map_err(|error| match error {
@@ -197,11 +212,11 @@ async fn read(answer: Response<AgentBody>, limit: usize, idle: Duration) -> Resu
     })?;
     let Some(encoding) = reading::encoding(&head.headers) else {
         log_body("from the agent", &body);
-        return Ok(Answer { head, body, decoded: false });
+        return Ok(Answer { head, body, binding, decoded: false });
     };
     let decoded = reading::decode(encoding, &body, limit);
     let body = decoded.ok_or_else(|| Refusal::malformed("its content-encoding cannot be decoded"))?;
-    Ok(Answer { head, body, decoded: true })
+    Ok(Answer { head, body, binding, decoded: true })
 }
 
 /// Logs what users and agents say, where that was asked for: its target is off otherwise.

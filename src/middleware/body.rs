@@ -2,25 +2,25 @@
 
 use std::fmt;
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
-use tokio::sync::mpsc;
-use tokio::sync::mpsc::error::TryRecvError;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use super::left::ClientLeft;
+use super::pumped::Pumped;
 
 /// The error of a body: the inner one's own, or the reason why the proxy gave up.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 pub(super) type Boxed = UnsyncBoxBody<Bytes, BoxError>;
-type Polled = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
+pub(super) type Polled = Poll<Option<Result<Frame<Bytes>, BoxError>>>;
 
 pub(super) fn boxed<B>(body: B) -> Boxed
 where
@@ -151,7 +151,7 @@ enum Inner {
     /// The inner body as it came, or the bytes that it was changed to.
     Plain(Plain),
     /// A stream that the proxy reads, changes and settles as it goes.
-    Pumped(Pump),
+    Pumped(Pumped),
 }
 
 impl ReplyBody {
@@ -174,15 +174,9 @@ impl ReplyBody {
         Self::whole(Bytes::new())
     }
 
-    /// A body that `work` fills through the other end of `pieces`. Where the client leaves, `work` goes on by itself on `tracker`, if given.
-    pub(super) fn pumped(
-        work: BoxFuture<'static, ()>,
-        pieces: mpsc::Receiver<Bytes>,
-        tracker: Option<TaskTracker>,
-    ) -> Self {
-        // A panic ends the stream; it has dropped all that the work held.
-        let work = AssertUnwindSafe(work).catch_unwind().map(drop).boxed();
-        Self(Inner::Pumped(Pump { work: Some(work), pieces, tracker }))
+    /// A body that `work` fills through its [`Client`](super::pumped::Client).
+    pub(super) fn pumped(pumped: Pumped) -> Self {
+        Self(Inner::Pumped(pumped))
     }
 }
 
@@ -198,6 +192,16 @@ impl ReplyBody {
             }
             other => Self(other),
         }
+    }
+}
+
+impl ReplyBody {
+    /// A stream that is cut, and its work dropped, when the client leaves.
+    pub(super) fn unless(mut self, left: Option<&ClientLeft>) -> Self {
+        if let (Inner::Pumped(pumped), Some(left)) = (&mut self.0, left) {
+            pumped.unless(left.wait());
+        }
+        self
     }
 }
 
@@ -217,14 +221,14 @@ impl Body for ReplyBody {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Polled {
         match &mut self.get_mut().0 {
             Inner::Plain(plain) => plain.poll(cx),
-            Inner::Pumped(pump) => pump.poll(cx),
+            Inner::Pumped(pumped) => pumped.poll(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Inner::Plain(plain) => plain.is_end(),
-            Inner::Pumped(pump) => pump.work.is_none() && pump.pieces.is_empty(),
+            Inner::Pumped(pumped) => pumped.is_end(),
         }
     }
 
@@ -236,43 +240,8 @@ impl Body for ReplyBody {
     }
 }
 
-/// Work and what it yields. Polled by the connection itself, so that no piece has to wake another task.
-struct Pump {
-    /// `None` once it is done.
-    work: Option<BoxFuture<'static, ()>>,
-    pieces: mpsc::Receiver<Bytes>,
-    /// Where the work goes on when the client has left; `None`: it ends.
-    tracker: Option<TaskTracker>,
-}
-
-impl Pump {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Polled {
-        loop {
-            // Not `poll_recv`: for a task that has done much at once it says "pending" of a piece that is there. The work is the only sender
-            // and is polled here, so nothing has to wake this task.
-            match self.pieces.try_recv() {
-                Ok(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
-                Err(TryRecvError::Disconnected) => return Poll::Ready(None),
-                Err(TryRecvError::Empty) => {}
-            }
-            let Some(work) = &mut self.work else { return Poll::Ready(None) };
-            if work.as_mut().poll(cx).is_ready() {
-                self.work = None;
-            } else if self.pieces.is_empty() && !self.pieces.is_closed() {
-                return Poll::Pending;
-            }
-        }
-    }
-}
-
-impl Drop for Pump {
-    fn drop(&mut self) {
-        go_on(self.work.take(), self.tracker.take());
-    }
-}
-
 /// Goes on with work whose client has left.
-fn go_on(work: Option<BoxFuture<'static, ()>>, tracker: Option<TaskTracker>) {
+pub(super) fn go_on(work: Option<BoxFuture<'static, ()>>, tracker: Option<TaskTracker>) {
     if let (Some(work), Some(tracker), Ok(runtime)) = (work, tracker, tokio::runtime::Handle::try_current()) {
         tracker.spawn_on(work, &runtime);
     }
@@ -283,11 +252,13 @@ pub(super) struct Finish<T: Send + 'static> {
     /// `None` once it is done.
     work: Option<BoxFuture<'static, T>>,
     tracker: Option<TaskTracker>,
+    /// Tells the work when it goes on without a client.
+    gone: CancellationToken,
 }
 
 impl<T: Send + 'static> Finish<T> {
-    pub(super) fn new(work: BoxFuture<'static, T>, tracker: Option<TaskTracker>) -> Self {
-        Self { work: Some(work), tracker }
+    pub(super) fn new(work: BoxFuture<'static, T>, tracker: Option<TaskTracker>, gone: CancellationToken) -> Self {
+        Self { work: Some(work), tracker, gone }
     }
 }
 
@@ -306,6 +277,9 @@ impl<T: Send + 'static> Future for Finish<T> {
 
 impl<T: Send + 'static> Drop for Finish<T> {
     fn drop(&mut self) {
+        if self.work.is_some() {
+            self.gone.cancel();
+        }
         // A response that nobody takes is dropped, and with it the body: what goes on there goes on by itself in its turn.
         let work = self.work.take().map(|work| -> BoxFuture<'static, ()> { Box::pin(async move { drop(work.await) }) });
         go_on(work, self.tracker.take());

@@ -4,13 +4,17 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures_util::future::BoxFuture;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::body::ReplyBody;
 use super::listeners::Readers;
+use super::pumped::{Pieces, Pumped, Stalls};
+use super::queue::Queues;
 use crate::a2a::{Dialect, Shape};
-use crate::conversation::policy::Policy;
+use crate::conversation::policy::{OnDisconnect, Policy};
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
 use crate::json::{Edits, Value, hex};
 use crate::store::Store;
@@ -50,6 +54,9 @@ pub(super) struct Refused {
 /// Rewrites an agent card that stands in a larger document; what is wrong with it, where nothing of it can be shown.
 pub type CardRewrite = Arc<dyn for<'d, 't> Fn(Value<'d, 't>, &mut Edits) -> Result<(), String> + Send + Sync>;
 
+/// A client task in its context: turns of several may run in one.
+pub(super) type TaskKey = (ContextKey, String);
+
 /// What all requests of a layer share.
 pub(super) struct Core {
     pub(super) policy: Arc<Policy>,
@@ -59,13 +66,18 @@ pub(super) struct Core {
     pub(super) tracker: TaskTracker,
     /// Ends what would only wait.
     pub(super) closing: CancellationToken,
+    /// Ends what still waits for the agent, with an answer that says so.
+    pub(super) concluding: CancellationToken,
     pub(super) card: Option<CardRewrite>,
     /// Whether another proxy in front is believed.
     pub(super) trusts_hop: bool,
     /// Calls to the agent that can be dropped at the client's wish.
-    cancels: Mutex<HashMap<ContextKey, Arc<Notify>>>,
+    cancels: Mutex<HashMap<TaskKey, Arc<Notify>>>,
     /// Who reads which turn.
     pub(super) readers: Readers,
+    /// Who waits for a turn.
+    pub(super) queues: Queues,
+    stalls: Stalls,
     refused: Mutex<VecDeque<Refused>>,
     /// How the agent of a route was last seen to answer a send of a dialect.
     shapes: Mutex<HashMap<(RouteId, Dialect), Shape>>,
@@ -74,20 +86,31 @@ pub(super) struct Core {
 
 impl Core {
     pub(super) fn new(policy: Arc<Policy>, store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
+        // A third of a lease has not passed when the second round comes.
+        let stalls = Stalls::new(policy.guard.lease / 6);
         Self {
             policy,
             store,
             clock,
             tracker: TaskTracker::new(),
             closing: CancellationToken::new(),
+            concluding: CancellationToken::new(),
             card: None,
             trusts_hop: false,
             cancels: Mutex::default(),
             readers: Readers::default(),
+            queues: Queues::default(),
+            stalls,
             refused: Mutex::default(),
             shapes: Mutex::default(),
             unclaimed: Mutex::default(),
         }
+    }
+
+    /// A body that `work` fills.
+    pub(super) fn pumped(&self, work: BoxFuture<'static, ()>, pieces: Pieces) -> ReplyBody {
+        let finishes = self.policy.on_disconnect == OnDisconnect::Finish;
+        ReplyBody::pumped(Pumped::new(&self.stalls, work, pieces, &self.tracker, finishes))
     }
 
     pub(super) fn now(&self) -> u64 {
@@ -99,15 +122,15 @@ impl Core {
         self.now() + millis(self.policy.guard.lease)
     }
 
-    /// Makes the call to the agent in this context one that [`cancel`](Self::cancel) reaches, until the answer is dropped.
-    pub(super) fn cancellable(self: &Arc<Self>, key: &ContextKey) -> Cancellable {
+    /// Makes the call to the agent for this task one that [`cancel`](Self::cancel) reaches, until the answer is dropped.
+    pub(super) fn cancellable(self: &Arc<Self>, key: TaskKey) -> Cancellable {
         let wish = Arc::new(Notify::new());
         self.cancels.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), Arc::clone(&wish));
-        Cancellable { core: Arc::clone(self), key: key.clone(), wish }
+        Cancellable { core: Arc::clone(self), key, wish }
     }
 
-    /// Drops the call to the agent in this context, if one waits for the agent to tell its id.
-    pub(super) fn cancel(&self, key: &ContextKey) {
+    /// Drops the call to the agent for this task, if one waits for the agent to tell its id.
+    pub(super) fn cancel(&self, key: &TaskKey) {
         if let Some(wish) = self.cancels.lock().unwrap_or_else(PoisonError::into_inner).get(key) {
             wish.notify_one();
         }
@@ -165,7 +188,7 @@ impl Core {
 /// A call to the agent that can be dropped at the client's wish.
 pub(super) struct Cancellable {
     core: Arc<Core>,
-    key: ContextKey,
+    key: TaskKey,
     pub(super) wish: Arc<Notify>,
 }
 

@@ -9,16 +9,18 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{Request, Response, header};
 use http_body::Body;
+use tokio_util::sync::CancellationToken;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use super::agent::{Agent, log_body};
 use super::body::{BoxError, Boxed, Finish, ReplyBody, RequestBody, boxed};
 use super::core::{CardRewrite, Clock, Core, SystemClock};
+use super::left::ClientLeft;
 use super::reading::{self, ReadError};
 use super::send::Exchange;
 use super::{HOP_HEADER, operate, respond};
-use crate::a2a::jsonrpc::{Call, Verb};
+use crate::a2a::{Binding, Verb, jsonrpc};
 use crate::conversation::policy::{Mode, OnDisconnect, Policy};
 use crate::conversation::principal::{Principal, RouteId, Unidentified};
 use crate::exchange::{Foreign, Refusal, extension_is_active};
@@ -62,6 +64,13 @@ impl ConversationLayer {
             core.trusts_hop = true;
         }
         self
+    }
+
+    /// Ends every request that still waits for its agent, now: with an error that says that the proxy stops, in a stream as its last event, so
+    /// that no client takes a part for the whole. A turn whose task the agent has named stays unsettled, to be asked for when the proxy is
+    /// back. To be called before connections are cut.
+    pub fn conclude(&self) {
+        self.core.concluding.cancel();
     }
 
     /// Waits until everything that outlived its request has ended. To be called once no more requests come.
@@ -128,9 +137,17 @@ where
         let core = Arc::clone(&self.core);
         let finishes = core.policy.on_disconnect == OnDisconnect::Finish;
         let tracker = finishes.then(|| core.tracker.clone());
+        let left = request.extensions().get::<ClientLeft>().filter(|_| !finishes).cloned();
         let (head, body) = request.into_parts();
-        let work = Box::pin(serve(core, inner, head, boxed(body)));
-        Box::pin(Finish::new(work, tracker))
+        let gone = CancellationToken::new();
+        let work = serve(core, inner, head, boxed(body), gone.clone());
+        let work = Box::pin(async move {
+            match ClientLeft::unless(left.as_ref(), work).await {
+                Some(answer) => Ok(answer?.map(|body| body.unless(left.as_ref()))),
+                None => Ok(respond::refused(&Refusal::client_left(), &Binding::json_rpc(), false)),
+            }
+        });
+        Box::pin(Finish::new(work, tracker, gone))
     }
 }
 
@@ -153,6 +170,7 @@ async fn serve<S, B2>(
     mut inner: S,
     mut head: http::request::Parts,
     body: Boxed,
+    gone: CancellationToken,
 ) -> Result<Response<ReplyBody>, S::Error>
 where
     S: Service<Request<RequestBody>, Response = Response<B2>> + Clone + Send + 'static,
@@ -167,7 +185,7 @@ where
             let answer = inner.call(Request::from_parts(head, body)).await?;
             return Ok(answer.map(ReplyBody::untouched));
         }
-        Err(refusal) => return Ok(respond::refused(&refusal, "null", false)),
+        Err(refusal) => return Ok(respond::refused(&refusal, &Binding::json_rpc(), false)),
     };
     let doc = match Doc::scan(&bytes) {
         Ok(doc) => doc,
@@ -175,23 +193,29 @@ where
         Err(_) if bytes.trim_ascii().is_empty() || is_of_lines(&head.headers) && are_lines(&bytes) => {
             return passed(inner, head, bytes).await;
         }
-        Err(error) => return Ok(respond::refused(&Refusal::parse_error(error.at), "null", false)),
+        Err(error) => return Ok(respond::refused(&Refusal::parse_error(error.at), &Binding::json_rpc(), false)),
     };
-    let call = match Call::read(doc.root()) {
+    let call = match jsonrpc::read(doc.root()) {
         Ok(Some(call)) => call,
         Ok(None) => return passed(inner, head, bytes.clone()).await,
-        Err(fault) => return Ok(respond::refused(&Refusal::unreadable(fault.code, fault.why), fault.id, false)),
+        Err(fault) => {
+            let binding = Binding::JsonRpc { id: fault.id.to_owned() };
+            return Ok(respond::refused(&Refusal::unreadable(fault.code, fault.why), &binding, false));
+        }
     };
     log_body("from the client", &bytes);
-    let agent = Agent::new(inner, &head, &core.policy);
+    let agent = Agent::new(inner, &head, &call.binding, &core.policy);
+    let concluding = core.concluding.clone();
     let mut exchange = Exchange {
         route: head.extensions.get::<RouteId>().cloned().unwrap_or_default(),
         principal: head.extensions.get::<Principal>().cloned().unwrap_or_default(),
         identified: head.extensions.get::<Unidentified>().is_none(),
         active: extension_is_active(&head.headers),
+        gone,
         core,
         agent,
     };
+    let (binding, streams) = (call.binding.clone(), call.verb.streams());
     let work = async {
         match call.verb {
             Verb::Send | Verb::Stream => exchange.send(call, bytes.clone()).await,
@@ -200,8 +224,12 @@ where
         }
     };
     // What panics has dropped all that it held, its lease among it; the others go on.
-    let answer = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| Err(Refusal::internal()));
-    Ok(answer.unwrap_or_else(|refusal| respond::refused(&refusal, call.id, call.verb.streams())))
+    let work = AssertUnwindSafe(work).catch_unwind();
+    let answer = match concluding.run_until_cancelled(work).await {
+        Some(answer) => answer.unwrap_or_else(|_| Err(Refusal::internal())),
+        None => Err(Refusal::stopping()),
+    };
+    Ok(answer.unwrap_or_else(|refusal| respond::refused(&refusal, &binding, streams)))
 }
 
 async fn passed<S, B2>(mut inner: S, head: http::request::Parts, bytes: Bytes) -> Result<Response<ReplyBody>, S::Error>
@@ -258,7 +286,7 @@ fn are_lines(bytes: &[u8]) -> bool {
     let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
     let mut count = 0;
     for line in lines {
-        let harmless = Doc::scan(line).is_ok_and(|line| matches!(Call::read(line.root()), Ok(None)));
+        let harmless = Doc::scan(line).is_ok_and(|line| matches!(jsonrpc::read(line.root()), Ok(None)));
         if !harmless {
             return false;
         }

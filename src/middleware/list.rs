@@ -3,8 +3,7 @@
 use super::operate::page_token;
 use super::respond;
 use super::send::{Exchange, Outcome, store_refusal};
-use crate::a2a::jsonrpc::{self, Call};
-use crate::a2a::{Dialect, State};
+use crate::a2a::{Call, Dialect, State};
 use crate::exchange::Refusal;
 use crate::json::{Value, quote};
 use crate::store::{Found, ListQuery};
@@ -57,7 +56,7 @@ impl Exchange {
             quote(&token),
             listed.total
         );
-        Ok(respond::own(&jsonrpc::result(call.id, &result), false, 200))
+        Ok(respond::own(&call.binding.wrap(&result), false, 200))
     }
 }
 

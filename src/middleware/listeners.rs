@@ -9,11 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use super::core::{Cancellable, Core};
-use crate::conversation::principal::ContextKey;
+use super::core::{Cancellable, Core, TaskKey};
+use crate::a2a::Binding;
 use crate::exchange::sse_event;
 use crate::json::{Doc, Edits};
-use crate::turn::spliced_id;
 
 /// Events that a listener may be behind.
 pub(super) const BACKLOG: usize = 256;
@@ -24,21 +23,21 @@ const BACKLOG_BYTES: usize = 4 << 20;
 /// Listeners that may wait to be let in.
 const QUEUE: usize = 16;
 
-/// Readers of turns in flight, by their contexts.
+/// Readers of turns in flight, by their tasks.
 #[derive(Default)]
-pub(super) struct Readers(Mutex<HashMap<ContextKey, mpsc::Sender<Listener>>>);
+pub(super) struct Readers(Mutex<HashMap<TaskKey, mpsc::Sender<Listener>>>);
 
 impl Readers {
-    /// The way to whoever reads the turn in this context, if that is somebody here.
-    pub(super) fn of(&self, key: &ContextKey) -> Option<mpsc::Sender<Listener>> {
+    /// The way to whoever reads the turn of this task, if that is somebody here.
+    pub(super) fn of(&self, key: &TaskKey) -> Option<mpsc::Sender<Listener>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 }
 
 /// One who listens to a turn that another request reads.
 pub(super) struct Listener {
-    /// The JSON-RPC id of its request, as JSON.
-    pub(super) id: String,
+    /// The binding of its request.
+    pub(super) binding: Binding,
     /// Whether it still has to be told how the task stands.
     pub(super) fresh: bool,
     pub(super) out: mpsc::Sender<Heard>,
@@ -59,7 +58,7 @@ impl Listener {
     fn hears(&self, data: &str, last: bool) -> bool {
         let Ok(doc) = Doc::scan(data.as_bytes()) else { return true };
         let mut edits = Edits::new();
-        spliced_id(&mut edits, doc.root(), &self.id);
+        self.binding.readdress(&mut edits, doc.root());
         let event = Bytes::from(sse_event(&edits.apply(data)));
         let before = self.behind.fetch_add(event.len(), Ordering::Relaxed);
         if before > 0 && before + event.len() > BACKLOG_BYTES {
@@ -87,7 +86,7 @@ pub(super) struct Audience {
 /// Where listeners come in while the turn is read.
 struct Door {
     core: Arc<Core>,
-    key: ContextKey,
+    key: TaskKey,
     entry: mpsc::Sender<Listener>,
     queue: mpsc::Receiver<Listener>,
 }
@@ -101,8 +100,8 @@ impl Audience {
         self.listeners.is_empty()
     }
 
-    /// Lets listeners in: from here on the turn in this context is read here.
-    pub(super) fn open(&mut self, core: &Arc<Core>, key: ContextKey) {
+    /// Lets listeners in: from here on the turn of this task is read here.
+    pub(super) fn open(&mut self, core: &Arc<Core>, key: TaskKey) {
         let (entry, queue) = mpsc::channel(QUEUE);
         core.readers.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), entry.clone());
         self.door = Some(Door { core: Arc::clone(core), key, entry, queue });
@@ -135,7 +134,7 @@ impl Audience {
         }
     }
 
-    /// Lets one in. `standing` is how the task stands, as a JSON-RPC answer; what is told later comes on top of it.
+    /// Lets one in. `standing` is how the task stands, as an answer in the reader's binding; what is told later comes on top of it.
     pub(super) fn admit(&mut self, listener: Listener, standing: impl FnOnce() -> String) {
         if !listener.fresh || listener.hears(&standing(), false) {
             self.listeners.push(listener);
@@ -164,7 +163,8 @@ mod tests {
     #[test]
     fn a_listener_that_takes_nothing_is_let_go_by_bytes_too() {
         let (out, mut queue) = mpsc::channel(BACKLOG);
-        let listener = Listener { id: "1".to_owned(), fresh: false, out, behind: Arc::default() };
+        let listener =
+            Listener { binding: Binding::JsonRpc { id: "1".to_owned() }, fresh: false, out, behind: Arc::default() };
         let event = format!("{{\"id\":1,\"result\":\"{}\"}}", "x".repeat(BACKLOG_BYTES + 1));
         assert!(listener.hears(&event, false), "one event may be of any size");
         assert!(!listener.hears(&event, false));

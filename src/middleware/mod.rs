@@ -10,9 +10,12 @@ mod body;
 mod core;
 mod guard;
 mod layer;
+mod left;
 mod list;
 mod listeners;
 mod operate;
+mod pumped;
+mod queue;
 mod reading;
 mod reply;
 mod respond;
@@ -27,6 +30,7 @@ mod watch;
 pub use body::{BoxError, ReplyBody, RequestBody};
 pub use core::{CardRewrite, Clock, SystemClock};
 pub use layer::{Conversation, ConversationLayer};
+pub use left::ClientLeft;
 pub use reading::decode;
 
 /// Says that the message was put into its conversation by a proxy in front: neither inject nor rewrite a second time. Set on every forwarded

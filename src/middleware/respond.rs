@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 
 use super::body::ReplyBody;
+use crate::a2a::Binding;
 use crate::exchange::{Foreign, Refusal, sse_event};
 
 /// Headers that speak of a body's bytes, and are wrong once these are others.
@@ -64,10 +65,10 @@ pub(super) fn stream(body: ReplyBody) -> Response<ReplyBody> {
     response
 }
 
-/// A refusal. `id` is the request's, as JSON.
-pub(super) fn refused(refusal: &Refusal, id: &str, streams: bool) -> Response<ReplyBody> {
+/// A refusal of a request in `binding`.
+pub(super) fn refused(refusal: &Refusal, binding: &Binding, streams: bool) -> Response<ReplyBody> {
     // What was not read is answered in plain HTTP too: nothing is known of the call.
-    own(&refusal.json_rpc(id), streams && refusal.status == 200, refusal.status)
+    own(&refusal.body(binding), streams && refusal.status == 200, refusal.status)
 }
 
 /// A JSON answer as the one event of a stream.

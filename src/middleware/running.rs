@@ -7,7 +7,7 @@ use super::guard::Guard;
 use super::settle::Ended;
 use crate::a2a::{Dialect, Part, Payload, Shape, State};
 use crate::context::Context;
-use crate::json::{Edits, Value};
+use crate::json::Edits;
 use crate::store::{Bind, Pending, StoreError};
 use crate::turn::{Bound, Turn, View, task_of_message};
 
@@ -117,7 +117,6 @@ impl Running {
         &self,
         core: &Core,
         edits: &mut Edits,
-        root: Value<'_, '_>,
         payload: &Payload<'_, '_>,
         shape: Shape,
         ended: Option<&Ended>,
@@ -129,11 +128,7 @@ impl Running {
             (payload, &told, ended.and_then(|ended| ended.turn.as_deref()), bound.task_id.is_empty())
         {
             // A message that answers an open task is reported as that task.
-            let dialect = if root.doc().root().get("result").is_some_and(|result| result.some("message").is_some()) {
-                Dialect::V10
-            } else {
-                shape.dialect
-            };
+            let dialect = if shape.wrapped { Dialect::V10 } else { shape.dialect };
             let task = task_of_message(&view, turn, dialect, told, &timestamp(turn.settled_at));
             return Some(if shape.wrapped { format!("{{\"task\":{task}}}") } else { task });
         }

@@ -1,32 +1,32 @@
 //! A send: from the client's message to the agent and back, under the context's lease.
 
+mod answer;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::{Either, select};
 use http::{HeaderValue, Response};
+use tokio_util::sync::CancellationToken;
 
 use super::DEBUG_HEADER;
 use super::acquire::{Acquired, Place};
-use super::agent::{Agent, Answer, Got};
+use super::agent::{Agent, Got};
 use super::body::ReplyBody;
 use super::core::{Cancellable, Core, Refused, mint, timestamp};
 use super::guard::Guard;
 use super::listeners::{Audience, Stir};
-use super::reply::{Reply, error_words, is_answer};
 use super::respond;
 use super::running::{Running, unbound};
-use super::settle::{Ended, cancel, end, fail};
-use crate::a2a::jsonrpc::{self, Call};
-use crate::a2a::{Dialect, Part, Payload, Shape, State};
+use super::settle::{Ended, cancel, fail};
+use crate::a2a::{Binding, Call, Dialect, Part, Shape};
 use crate::context::Context;
 use crate::conversation::policy::{Mode, Reject, TerminalFollowup, UnknownIds};
 use crate::conversation::principal::{Principal, RouteId};
 use crate::exchange::{Plan, Refusal, Send, busy_task, join, open};
-use crate::json::{Doc, Edits};
 use crate::store::{InFlight, Pending, StoreError};
 use crate::task::{Chain, ClientTask};
-use crate::turn::{Bound, Opening, Tail, Turn, View, spliced_id};
+use crate::turn::{Bound, Opening, Tail, Turn, View};
 
 /// A request of a client, and what it takes to answer it.
 pub(super) struct Exchange {
@@ -38,6 +38,8 @@ pub(super) struct Exchange {
     pub(super) identified: bool,
     /// Whether the client activated the extension.
     pub(super) active: bool,
+    /// Tells when the client has left before it had an answer.
+    pub(super) gone: CancellationToken,
 }
 
 pub(super) type Outcome = Result<Response<ReplyBody>, Refusal>;
@@ -59,7 +61,7 @@ impl Exchange {
             return Ok(answer);
         }
         self.check_task(&send, &place)?;
-        match self.acquire(&send, &place).await? {
+        match self.turn(&send, &place).await? {
             Acquired::Granted(mut guard, context) => {
                 if let Some(answer) = self.replay_after_wait(&send, &place, &context) {
                     guard.release().await;
@@ -69,6 +71,7 @@ impl Exchange {
             }
             Acquired::Joined(guard, context, pending) => self.join_turn(&send, place, guard, context, pending).await,
             Acquired::Busy(in_flight) => self.refuse_busy(&send, &place, &in_flight),
+            Acquired::Stopped(stop) => self.stopped(&send, stop).await,
         }
     }
 
@@ -211,8 +214,8 @@ impl Exchange {
         running.begin(self.core.now()).await.map_err(|error| store_refusal(&error))?;
         let mut audience = Audience::default();
         let task = running.turn.opening.task.clone();
-        if let (Some(_), Some(key)) = (&task, running.guard.key()) {
-            audience.open(&self.core, key);
+        if let (Some(task), Some(key)) = (&task, running.guard.key()) {
+            audience.open(&self.core, (key, task.clone()));
         }
         let wish = self.wish(&running);
         let got = {
@@ -237,8 +240,8 @@ impl Exchange {
             Ok(Got::Whole(answer)) => {
                 let outcome = self.answer(send, &mut running, answer).await;
                 if running.is_left_running() {
-                    let key = self.key(running.context_id.as_deref().unwrap_or_default());
-                    self.watch(key, running.turn.opening.number);
+                    let task = running.bound.as_ref().map(|bound| bound.task_id.clone()).unwrap_or_default();
+                    self.watch(task, running.turn.opening.number);
                 }
                 outcome
             }
@@ -248,101 +251,20 @@ impl Exchange {
     }
 
     fn wish(&self, running: &Running) -> Option<Cancellable> {
-        let key = running.guard.key().filter(|_| running.turn.opening.task.is_some())?;
-        Some(self.core.cancellable(&key))
+        let task = running.turn.opening.task.clone()?;
+        Some(self.core.cancellable((running.guard.key()?, task)))
     }
 
     async fn canceled(&self, send: &Send<'_, '_>, mut running: Running) -> Outcome {
         cancel(&self.core, &mut running).await.map_err(|error| store_refusal(&error))?;
         let id = running.turn.opening.task.clone().unwrap_or_default();
-        let found = self.find(&id).await?.ok_or_else(Refusal::task_not_found)?;
-        let turn = found
-            .context
-            .task(&id)
-            .and_then(|task| found.context.failed_turn_of(task))
-            .ok_or_else(Refusal::task_not_found)?;
-        let shape = self.shape(send.call.dialect);
-        let task = self.recorded_task(&found, &turn, shape.dialect, send.history_length, true);
-        Ok(own_result(send, "task", &task, shape))
+        self.as_canceled(send, &id).await
     }
 
     /// The turn came to nothing: it is kept apart, and the client told.
     pub(super) async fn broken(&self, mut running: Running, refusal: Refusal) -> Outcome {
         fail(&self.core, &mut running, &refusal.message).await;
         Err(refusal)
-    }
-
-    /// A reply that was read whole.
-    async fn answer(&mut self, send: &Send<'_, '_>, running: &mut Running, answer: Answer) -> Outcome {
-        let body = answer.body.clone();
-        let read = Reply::read(&body, answer.head.status.is_success());
-        let doc = match read {
-            Reply::Result(doc) => doc,
-            // An error of the agent's is the client's to see, as it is.
-            Reply::Error(doc) => {
-                fail(&self.core, running, &error_words(answer.head.status, doc.as_ref())).await;
-                return Ok(passed_on(answer, doc.as_ref(), send));
-            }
-            Reply::Unreadable(what) => {
-                fail(&self.core, running, what).await;
-                return Err(Refusal::malformed(what));
-            }
-        };
-        let result = doc.root().get("result").unwrap_or(doc.root());
-        let Some((payload, shape)) = Payload::read(result).filter(|(payload, _)| is_answer(payload)) else {
-            fail(&self.core, running, "no task and no message").await;
-            return Err(Refusal::malformed("its result is neither a task nor a message"));
-        };
-        self.core.saw(&self.route, send.call.dialect, shape);
-        let ended = self.heard(running, &payload, shape).await.map_err(|error| store_refusal(&error))?;
-        let mut edits = Edits::new();
-        spliced_id(&mut edits, doc.root(), send.call.id);
-        let body = running.shown(&self.core, &mut edits, doc.root(), &payload, shape, ended.as_ref());
-        let mut response = match body {
-            Some(result) => respond::rewritten(answer.head, jsonrpc::result(send.call.id, &result)),
-            None if edits.is_empty() => respond::untouched(answer.head, answer.body, answer.decoded),
-            None => respond::rewritten(answer.head, edits.apply(doc.text())),
-        };
-        self.debug(&mut response, running, ended.as_ref());
-        Ok(as_stream_where_called_so(send, response))
-    }
-
-    /// Takes in a payload, binds its ids, and settles the turn where it has ended with it.
-    async fn heard(
-        &mut self,
-        running: &mut Running,
-        payload: &Payload<'_, '_>,
-        shape: Shape,
-    ) -> Result<Option<Ended>, StoreError> {
-        running.turn.hear(payload, shape);
-        let bind = running.bind(payload);
-        let bound = running.guard.bind(bind).await?;
-        running.bound = Some(bound.clone());
-        running.context_id = Some(bound.context_id.clone());
-        if !running.turn.has_ended() {
-            running.leave_unsettled(self.core.now()).await?;
-            return Ok(None);
-        }
-        if running.turn.lacks_reply() && running.turn.opening.history_length.is_some() {
-            self.look_for_reply(running, &bound).await;
-        }
-        Ok(Some(end(&self.core, running).await))
-    }
-
-    /// A reply that is found nowhere may stand in what the client did not ask for.
-    pub(super) async fn look_for_reply(&mut self, running: &mut Running, bound: &Bound) {
-        let dialect = running.turn.opening.dialect;
-        let answer = running
-            .guard
-            .renewing(self.agent.task(&bound.upstream_task, dialect, self.core.policy.timeouts.look))
-            .await;
-        let Ok(answer) = answer else { return };
-        if let Ok(doc) = Doc::scan(&answer.body)
-            && let Some((payload @ Payload::Task(_), shape)) = doc.root().some("result").and_then(Payload::read)
-            && payload.state().is_some_and(State::is_terminal)
-        {
-            running.turn.hear(&payload, shape);
-        }
     }
 
     fn refuse_busy(&self, send: &Send<'_, '_>, place: &Place, in_flight: &InFlight) -> Outcome {
@@ -388,29 +310,10 @@ impl Exchange {
     }
 }
 
-/// The agent's error as it came, but for its id where that is not the request's, and as a stream where one was asked for.
-fn passed_on(answer: Answer, doc: Option<&Doc<'_>>, send: &Send<'_, '_>) -> Response<ReplyBody> {
-    let mut edits = Edits::new();
-    if let Some(doc) = doc.filter(|doc| doc.root().some("jsonrpc").is_some() || doc.root().some("error").is_some()) {
-        spliced_id(&mut edits, doc.root(), send.call.id);
-    }
-    match doc {
-        Some(doc) if !edits.is_empty() => {
-            let text = edits.apply(doc.text());
-            as_stream_where_called_so(send, respond::rewritten(answer.head, text))
-        }
-        _ => as_stream_where_called_so(send, respond::untouched(answer.head, answer.body, answer.decoded)),
-    }
-}
-
-fn as_stream_where_called_so(send: &Send<'_, '_>, response: Response<ReplyBody>) -> Response<ReplyBody> {
-    if send.call.verb.streams() && response.status().is_success() { respond::as_stream(response) } else { response }
-}
-
 /// A noun made here, as the answer to a send.
 pub(super) fn own_result(send: &Send<'_, '_>, name: &str, noun: &str, shape: Shape) -> Response<ReplyBody> {
     let result = if shape.wrapped { format!("{{\"{name}\":{noun}}}") } else { noun.to_owned() };
-    respond::own(&jsonrpc::result(send.call.id, &result), send.call.verb.streams(), 200)
+    respond::own(&send.call.binding.wrap(&result), send.call.verb.streams(), 200)
 }
 
 /// A result's noun in 1.0's wrapper, bare in 0.3.
@@ -448,7 +351,7 @@ fn standing(core: &Core, turn: &Turn, ids: (Option<&str>, Option<&str>), dialect
         artifacts: true,
     };
     let task = turn.standing(&view, &Tail::default(), dialect, &timestamp(turn.opening.started_at));
-    jsonrpc::result("null", &wrapped("task", &task, dialect))
+    Binding::json_rpc().wrap(&wrapped("task", &task, dialect))
 }
 
 fn originals(send: &Send<'_, '_>) -> Vec<(String, Vec<Part>)> {

@@ -3,24 +3,24 @@
 mod cut;
 mod event;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{Either, select};
 use http::{HeaderName, HeaderValue, Response};
 use http_body_util::BodyExt;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::agent::{AgentBody, refusal_of};
 use super::body::ReplyBody;
 use super::core::Cancellable;
 use super::listeners::{Audience, Listener, Stir};
+use super::pumped::Client;
 use super::respond;
 use super::running::Running;
 use super::send::Exchange;
-use crate::a2a::Dialect;
-use crate::conversation::policy::OnDisconnect;
+use crate::a2a::{Binding, Dialect};
 use crate::exchange::{Refusal, Send};
 use crate::sse::Splitter;
 use crate::turn::Tail;
@@ -53,17 +53,16 @@ impl Exchange {
         let (mut head, body) = answer.into_parts();
         respond::drop_framing(&mut head.headers);
         head.headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-        let finishes = self.core.policy.on_disconnect == OnDisconnect::Finish;
-        let tracker = finishes.then(|| self.core.tracker.clone());
-        let (client, pieces) = mpsc::channel(1);
+        let core = Arc::clone(&self.core);
+        let (client, pieces) = Client::new();
         let mut response = Response::from_parts(head, ReplyBody::empty());
         self.debug(&mut response, &running, None);
         let pump = Pump {
             audience,
             wish,
-            ..Pump::new(self, running, send.call.id.to_owned(), send.call.dialect, client, Origin::Send)
+            ..Pump::new(self, running, send.call.binding.clone(), send.call.dialect, client, Origin::Send)
         };
-        response.map(|_| ReplyBody::pumped(Box::pin(pump.run(Some(body))), pieces, tracker))
+        response.map(|_| core.pumped(Box::pin(pump.run(Some(body))), pieces))
     }
 }
 
@@ -80,11 +79,11 @@ pub(super) enum Origin {
 pub(super) struct Pump {
     exchange: Exchange,
     running: Running,
-    /// The JSON-RPC id of the request, as JSON.
-    id: String,
+    /// Of the client's request, and so of the agent's stream.
+    binding: Binding,
     origin: Origin,
     splitter: Splitter,
-    client: mpsc::Sender<Bytes>,
+    client: Client,
     audience: Audience,
     /// The client's wish to cancel, while the agent's id of the task is not known.
     wish: Option<Cancellable>,
@@ -130,22 +129,24 @@ enum Step {
     End(Refusal),
     Joined(Listener),
     Canceled,
+    /// The proxy stops.
+    Concluded,
 }
 
 impl Pump {
     pub(super) fn new(
         exchange: Exchange,
         running: Running,
-        id: String,
+        binding: Binding,
         dialect: Dialect,
-        client: mpsc::Sender<Bytes>,
+        client: Client,
         origin: Origin,
     ) -> Self {
         let limit = exchange.core.policy.limits.reply_bytes;
         Self {
             exchange,
             running,
-            id,
+            binding,
             origin,
             splitter: Splitter::new(limit),
             client,
@@ -196,12 +197,9 @@ impl Pump {
 
     /// Lets listeners in, once it is known of which task this is the turn.
     fn open_door(&mut self) {
-        let known = self.running.bound.as_ref().is_some_and(|bound| !bound.task_id.is_empty());
-        if known
-            && !self.audience.is_open()
-            && let Some(key) = self.running.guard.key()
-        {
-            self.audience.open(&self.exchange.core, key);
+        let bound = self.running.bound.as_ref().filter(|bound| !bound.task_id.is_empty());
+        if let (Some(bound), Some(key), false) = (bound, self.running.guard.key(), self.audience.is_open()) {
+            self.audience.open(&self.exchange.core, (key, bound.task_id.clone()));
         }
     }
 
@@ -228,6 +226,10 @@ impl Pump {
                     self.cancel().await;
                     return Cut::Dropped;
                 }
+                Step::Concluded => {
+                    self.conclude().await;
+                    return Cut::Dropped;
+                }
             }
         }
     }
@@ -244,11 +246,12 @@ impl Pump {
         let idle = self.exchange.core.policy.timeouts.idle;
         let end = self.heard_at + idle;
         let frame = self.running.guard.renewing(next_frame(body, &self.client, end));
-        let stir = self.audience.stir(self.wish.as_ref());
+        let stir = self.exchange.core.concluding.run_until_cancelled(self.audience.stir(self.wish.as_ref()));
         let step = match select(std::pin::pin!(frame), std::pin::pin!(stir)).await {
             Either::Left((frame, _)) => frame,
-            Either::Right((Stir::Joined(listener), _)) => Step::Joined(listener),
-            Either::Right((Stir::Canceled, _)) => Step::Canceled,
+            Either::Right((Some(Stir::Joined(listener)), _)) => Step::Joined(listener),
+            Either::Right((Some(Stir::Canceled), _)) => Step::Canceled,
+            Either::Right((None, _)) => Step::Concluded,
         };
         if matches!(step, Step::Frame(_)) {
             self.heard_at = Instant::now();
@@ -258,7 +261,7 @@ impl Pump {
 
     /// Whether the agent goes on for too long, or with too much, for nobody.
     fn is_for_nobody(&mut self, bytes: usize) -> bool {
-        if !self.client.is_closed() || !self.audience.is_empty() {
+        if !self.client.is_gone() || !self.audience.is_empty() {
             self.alone = None;
             return false;
         }
@@ -271,17 +274,18 @@ impl Pump {
     /// Waits, and lets the client hear that the connection stands.
     async fn pause(&mut self, pause: Duration) {
         self.running.guard.renewing(tokio::time::sleep(pause)).await;
-        let _ = self.client.try_send(COMMENT);
+        self.client.offer(COMMENT);
     }
 
     /// One write an event. A client that has left hears nothing more; the turn goes on to its end.
     async fn write(&mut self, bytes: Vec<u8>) {
-        let _ = self.client.send(bytes.into()).await;
+        let within = self.exchange.core.policy.timeouts.idle;
+        self.running.guard.renewing(self.client.send(bytes.into(), within)).await;
     }
 }
 
 /// The next piece of a body. In silence the client is told that the connection stands; a silence that lasts until `end` is an end.
-async fn next_frame(body: &mut AgentBody, client: &mpsc::Sender<Bytes>, end: Instant) -> Step {
+async fn next_frame(body: &mut AgentBody, client: &Client, end: Instant) -> Step {
     loop {
         let until = end.min(Instant::now() + KEEP_ALIVE);
         match tokio::time::timeout_at(until, body.frame()).await {
@@ -295,7 +299,7 @@ async fn next_frame(body: &mut AgentBody, client: &mpsc::Sender<Bytes>, end: Ins
             }
             Ok(None) => return Step::End(Refusal::malformed("its stream ended before the task was known")),
             Err(_) if until >= end => return Step::End(Refusal::timeout()),
-            Err(_) => drop(client.try_send(COMMENT)),
+            Err(_) => client.offer(COMMENT),
         }
     }
 }

@@ -18,12 +18,12 @@ use super::core::timestamp;
 use super::guard::Guard;
 use super::listeners::{BACKLOG, Heard, Listener};
 use super::operate::{Subject, originals};
+use super::pumped::Client;
 use super::respond;
 use super::send::{Exchange, Outcome, wrapped};
 use super::stream::{COMMENT, KEEP_ALIVE, Origin, Pump};
-use crate::a2a::jsonrpc::{self, Call};
-use crate::a2a::{Dialect, State};
-use crate::conversation::policy::{Mode, OnDisconnect, UnknownIds};
+use crate::a2a::{Binding, Call, Dialect, State};
+use crate::conversation::policy::{Mode, UnknownIds};
 use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::Turn;
 use crate::exchange::{Refusal, sse_event};
@@ -60,12 +60,17 @@ impl Exchange {
     }
 
     fn subscription(self, task: String, call: &Call<'_, '_>) -> Response<ReplyBody> {
-        let (out, pieces) = mpsc::channel(1);
-        let finishes = self.core.policy.on_disconnect == OnDisconnect::Finish;
-        let tracker = finishes.then(|| self.core.tracker.clone());
-        let subscription =
-            Subscription { exchange: self, task, id: call.id.to_owned(), dialect: call.dialect, out, began: false };
-        respond::stream(ReplyBody::pumped(Box::pin(subscription.run()), pieces, tracker))
+        let core = Arc::clone(&self.core);
+        let (out, pieces) = Client::new();
+        let subscription = Subscription {
+            exchange: self,
+            task,
+            binding: call.binding.clone(),
+            dialect: call.dialect,
+            out,
+            began: false,
+        };
+        respond::stream(core.pumped(Box::pin(subscription.run()), pieces))
     }
 }
 
@@ -74,10 +79,9 @@ struct Subscription {
     exchange: Exchange,
     /// The client's id of the task.
     task: String,
-    /// The JSON-RPC id of the request, as JSON.
-    id: String,
+    binding: Binding,
     dialect: Dialect,
-    out: mpsc::Sender<Bytes>,
+    out: Client,
     /// Whether it was told how the task stood.
     began: bool,
 }
@@ -92,33 +96,42 @@ enum Listened {
 
 impl Subscription {
     async fn run(mut self) {
+        let concluding = self.exchange.core.concluding.clone();
+        match concluding.run_until_cancelled(self.follow()).await {
+            Some(Ok(Some((guard, subject, pending)))) => self.read(guard, &subject, pending).await,
+            Some(Ok(None)) => {}
+            Some(Err(refusal)) => self.refuse(&refusal).await,
+            None => self.refuse(&Refusal::stopping()).await,
+        }
+    }
+
+    /// Tells the client of the turn until it ends; the turn itself, where nobody else reads it any more.
+    async fn follow(&mut self) -> Result<Option<(Guard, Subject, Pending)>, Refusal> {
         loop {
-            let subject = match self.exchange.subject(&self.task).await {
-                Ok(Some(subject)) => subject,
-                Ok(None) => return self.refuse(&Refusal::task_not_found()).await,
-                Err(refusal) => return self.refuse(&refusal).await,
+            let subject = self.exchange.subject(&self.task).await?.ok_or_else(Refusal::task_not_found)?;
+            let Some((in_flight, pending)) = subject.pending.clone() else {
+                self.tell_end(&subject).await?;
+                return Ok(None);
             };
-            let Some((in_flight, pending)) = subject.pending.clone() else { return self.tell_end(&subject).await };
             if pending.idle {
-                match self.exchange.take(&subject, in_flight.token).await {
-                    Ok(Some(guard)) if in_flight.superseded => {
+                match self.exchange.take(&subject, in_flight.token).await? {
+                    Some(guard) if in_flight.superseded => {
                         let context = Arc::clone(&subject.found.context);
                         self.exchange.set_apart(guard, context, pending, SUPERSEDED).await;
                         continue;
                     }
-                    Ok(Some(guard)) => return self.read(guard, &subject, pending).await,
+                    Some(guard) => return Ok(Some((guard, subject, pending))),
                     // Somebody else was faster.
-                    Ok(None) => {}
-                    Err(refusal) => return self.refuse(&refusal).await,
+                    None => {}
                 }
             } else if !self.began
-                && let Listened::Out = self.listen(&subject.found.key).await
+                && let Listened::Out = self.listen(subject.found.key.clone()).await
             {
-                return;
+                return Ok(None);
             }
             // One who fell behind would get a reply with a hole in it: the end is told from the record.
             if self.wait(&subject, &in_flight, &pending).await.is_err() {
-                return;
+                return Ok(None);
             }
         }
     }
@@ -128,16 +141,16 @@ impl Subscription {
         let mut running = self.exchange.resumed(guard, Arc::clone(&subject.found.context), pending);
         let opening = Arc::clone(&running.turn.opening);
         running.originals = originals(&subject.found, opening.user.parts.clone(), &opening.user.id);
-        let mut pump = Pump::new(self.exchange, running, self.id, self.dialect, self.out, Origin::Subscription);
+        let mut pump = Pump::new(self.exchange, running, self.binding, self.dialect, self.out, Origin::Subscription);
         pump.began = self.began;
         pump.run(None).await;
     }
 
-    async fn listen(&mut self, key: &ContextKey) -> Listened {
-        let Some(entry) = self.exchange.core.readers.of(key) else { return Listened::Alone };
+    async fn listen(&mut self, key: ContextKey) -> Listened {
+        let Some(entry) = self.exchange.core.readers.of(&(key, self.task.clone())) else { return Listened::Alone };
         let (out, mut events) = mpsc::channel(BACKLOG);
         let behind = Arc::new(AtomicUsize::new(0));
-        let listener = Listener { id: self.id.clone(), fresh: !self.began, out, behind: Arc::clone(&behind) };
+        let listener = Listener { binding: self.binding.clone(), fresh: !self.began, out, behind: Arc::clone(&behind) };
         if entry.send(listener).await.is_err() {
             return Listened::Alone;
         }
@@ -164,10 +177,10 @@ impl Subscription {
 
     /// A while without a word, after which the client hears that the connection stands. Whether it has left.
     async fn silence(&self) -> bool {
-        match tokio::time::timeout(KEEP_ALIVE, self.out.closed()).await {
+        match tokio::time::timeout(KEEP_ALIVE, self.out.left()).await {
             Ok(()) => true,
             Err(_) => {
-                let _ = self.out.try_send(COMMENT);
+                self.out.offer(COMMENT);
                 false
             }
         }
@@ -187,13 +200,14 @@ impl Subscription {
     }
 
     /// The turn has settled: its end from the record. A client that was told nothing yet gets the task alone.
-    async fn tell_end(&mut self, subject: &Subject) {
+    async fn tell_end(&mut self, subject: &Subject) -> Result<(), Refusal> {
         let found = &subject.found;
         let recorded = found.context.task(&self.task).and_then(|task| Some((task, recorded_turn(subject, task)?)));
-        let Some((task, turn)) = recorded else { return self.refuse(&Refusal::task_not_found()).await };
+        let (task, turn) = recorded.ok_or_else(Refusal::task_not_found)?;
         if !self.began {
             let task = self.exchange.recorded_task(found, &turn, self.dialect, None, true);
-            return self.tell("task", &task).await;
+            self.tell("task", &task).await;
+            return Ok(());
         }
         let chain = found.context.chain(task, turn.attempt, None);
         let view = View {
@@ -222,20 +236,21 @@ impl Subscription {
             self.tell("artifactUpdate", &piece).await;
         }
         self.tell("statusUpdate", &closing).await;
+        Ok(())
     }
 
     async fn tell(&mut self, name: &str, noun: &str) {
         let result = wrapped(name, noun, self.dialect);
         self.began = true;
-        self.write(sse_event(&jsonrpc::result(&self.id, &result)).into()).await;
+        self.write(sse_event(&self.binding.wrap(&result)).into()).await;
     }
 
     async fn refuse(&self, refusal: &Refusal) {
-        self.write(sse_event(&refusal.json_rpc(&self.id)).into()).await;
+        self.write(sse_event(&refusal.body(&self.binding)).into()).await;
     }
 
     async fn write(&self, event: Bytes) {
-        let _ = self.out.send(event).await;
+        self.out.send(event, self.exchange.core.policy.timeouts.idle).await;
     }
 }
 

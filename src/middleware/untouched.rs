@@ -1,15 +1,19 @@
 //! What is forwarded without being changed: callers who cannot be told from others, and routes that only watch.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use http::Response;
 use http_body_util::BodyExt;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::acquire::Acquired;
 use super::agent::AgentBody;
 use super::body::ReplyBody;
+use super::pumped::Client;
+use super::queue::Patience;
 use super::reply::Reply;
 use super::running::Running;
 use super::send::{Exchange, Outcome};
@@ -38,8 +42,8 @@ impl Exchange {
         }
         let answer = self.agent.send(bytes).await?;
         let answer = self.agent.read(answer).await?;
-        if let Reply::Result(doc) = Reply::read(&answer.body, true)
-            && let Some((payload, _)) = doc.root().get("result").and_then(Payload::read)
+        if let Reply::Result(doc) = Reply::read(&answer.body, &answer.binding, true)
+            && let Some((payload, _)) = answer.binding.result_of(doc.root()).and_then(Payload::read)
             && let Some(id) = payload.task_id()
         {
             self.core.leave_unclaimed(&self.route, &id);
@@ -56,30 +60,30 @@ impl Exchange {
             Err(refusal) => return self.broken(running, refusal).await,
         };
         let (head, body) = answer.into_parts();
-        let (client, pieces) = mpsc::channel(1);
+        let (client, pieces) = Client::new();
         let streams = reading::is_event_stream(&head.headers);
         let reads = head.status.is_success() && reading::encoding(&head.headers).is_none();
-        let tracker = self.core.tracker.clone();
+        let core = Arc::clone(&self.core);
         let work: BoxFuture<'static, ()> = Box::pin(async move {
             if !reads {
                 running.guard.release().await;
-                return forward(body, &client).await;
+                return forward(body, &client, self.core.policy.timeouts.idle).await;
             }
             self.overhear(body, running, client, streams).await;
         });
-        Ok(Response::from_parts(head, ReplyBody::pumped(work, pieces, Some(tracker))))
+        Ok(Response::from_parts(head, core.pumped(work, pieces)))
     }
 
     /// The turn that a message would begin; `None` where it would have been refused, or is none of this proxy's.
     async fn observed(&mut self, send: &Send<'_, '_>) -> Option<Running> {
         let place = self.place(send).await.ok()?;
-        let (mut guard, context) = match self.acquire(send, &place).await.ok()? {
+        let (mut guard, context) = match self.acquire(send, &place, &Patience::none()).await.ok()? {
             Acquired::Granted(guard, context) => (guard, context),
             Acquired::Joined(mut guard, ..) => {
                 guard.release().await;
                 return None;
             }
-            Acquired::Busy(_) => {
+            Acquired::Busy(_) | Acquired::Stopped(_) => {
                 tracing::info!(
                     route = self.route.as_str(),
                     "would have refused a send: a turn is in flight in its context"
@@ -110,7 +114,7 @@ impl Exchange {
     }
 
     /// Passes an answer on as it comes, and settles the turn by what goes by.
-    async fn overhear(self, mut body: AgentBody, mut running: Running, client: mpsc::Sender<Bytes>, streams: bool) {
+    async fn overhear(self, mut body: AgentBody, mut running: Running, client: Client, streams: bool) {
         let limit = self.core.policy.limits.reply_bytes;
         let mut splitter = Splitter::new(limit);
         let mut whole = BytesMut::new();
@@ -118,11 +122,14 @@ impl Exchange {
         let mut alone: Option<(Instant, usize)> = None;
         while let Some(frame) = running.guard.renewing(body.frame()).await {
             let Ok(frame) = frame else {
+                client.cut();
                 broke = true;
                 break;
             };
             let Ok(data) = frame.into_data() else { continue };
-            if client.send(data.clone()).await.is_err() {
+            let idle = self.core.policy.timeouts.idle;
+            running.guard.renewing(client.send(data.clone(), idle)).await;
+            if client.is_gone() {
                 // An agent that does not end is not read for nobody without end.
                 let (since, bytes) = alone.get_or_insert_with(|| (Instant::now(), 0));
                 *bytes += data.len();
@@ -161,8 +168,9 @@ impl Exchange {
     }
 
     async fn hear_event(&self, running: &mut Running, data: &[u8]) {
-        let Reply::Result(doc) = Reply::read(data, true) else { return };
-        let Some((payload, shape)) = doc.root().get("result").and_then(Payload::read) else { return };
+        let binding = self.agent.binding();
+        let Reply::Result(doc) = Reply::read(data, binding, true) else { return };
+        let Some((payload, shape)) = binding.result_of(doc.root()).and_then(Payload::read) else { return };
         running.turn.hear(&payload, shape);
         let bind = running.bind(&payload);
         match running.guard.bind(bind).await {
@@ -184,11 +192,13 @@ impl Exchange {
 }
 
 /// Passes a body on.
-async fn forward(mut body: AgentBody, client: &mpsc::Sender<Bytes>) {
-    while let Some(Ok(frame)) = body.frame().await {
-        if let Ok(data) = frame.into_data()
-            && client.send(data).await.is_err()
-        {
+async fn forward(mut body: AgentBody, client: &Client, idle: Duration) {
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else { return client.cut() };
+        if let Ok(data) = frame.into_data() {
+            client.send(data, idle).await;
+        }
+        if client.is_gone() {
             return;
         }
     }

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use http::Uri;
 
 use crate::config::{Config, Route};
+use crate::conversation::policy::OnDisconnect;
 
 pub mod card;
 pub mod cors;
@@ -94,6 +95,8 @@ impl Proxy {
     ) -> Result<Self, SetupError> {
         let listener = &config.listener;
         let server = listener::Server::bind(listener).await.map_err(|e| SetupError::Bind(listener.address, e))?;
+        let aborts = |route: &Route| route.policy.on_disconnect == OnDisconnect::Abort;
+        let server = server.watching_clients(config.routes.iter().any(aborts));
         let public = listener.public_url.clone().unwrap_or_else(|| server.url());
         let mut mounts = Vec::with_capacity(config.routes.len());
         for route in &config.routes {
@@ -113,13 +116,19 @@ impl Proxy {
         &self.public
     }
 
-    /// Serves until `shutdown`, then lets running requests finish. `at_once` ends the wait for them.
-    pub async fn serve(self, shutdown: impl Future<Output = ()>, at_once: impl Future<Output = ()>) -> DrainOutcome {
+    /// Serves until `shutdown`, then lets running requests finish. When they were waited for long enough, `conclude` is called to end them with
+    /// an answer; `at_once` cuts them without.
+    pub async fn serve(
+        self,
+        shutdown: impl Future<Output = ()>,
+        at_once: impl Future<Output = ()>,
+        conclude: impl FnOnce(),
+    ) -> DrainOutcome {
         let health = self.app.health().clone();
         let shutdown = async move {
             shutdown.await;
             health.drain();
         };
-        self.server.serve(self.app, shutdown, at_once).await
+        self.server.serve(self.app, shutdown, at_once, conclude).await
     }
 }

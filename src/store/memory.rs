@@ -7,6 +7,7 @@ mod bind;
 mod index;
 mod ledger;
 mod list;
+mod notes;
 mod outbox;
 mod room;
 mod slot;
@@ -23,11 +24,13 @@ use dashmap::DashMap;
 
 use self::index::TaskIndex;
 use self::ledger::Ledger;
+use self::notes::Notes;
 use self::outbox::Outbox;
 use self::slot::{Slot, State};
 use super::{Answer, Begin, Begun, Bind, Delivery, Found, Lease, ListQuery, Listed, Pending, Store};
 use crate::context::{Context, Settlement};
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
+use crate::push::PushChange;
 use crate::turn::Bound;
 
 /// How much is kept.
@@ -58,6 +61,7 @@ pub struct Memory {
     owners: DashMap<(RouteId, Principal), HashMap<u64, Arc<Slot>>>,
     tasks: TaskIndex,
     ledger: Mutex<Ledger>,
+    notes: Mutex<Notes>,
     outbox: Mutex<Outbox>,
 }
 
@@ -78,6 +82,7 @@ impl Memory {
             owners: DashMap::new(),
             tasks: TaskIndex::default(),
             ledger: Mutex::default(),
+            notes: Mutex::default(),
             outbox: Mutex::default(),
         }
     }
@@ -94,8 +99,8 @@ impl Memory {
         u64::try_from(self.limits.ttl.as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn found(slot: &Slot, state: &State) -> Found {
-        Found { key: slot.key(state), context: state.context.clone(), in_flight: state.in_flight() }
+    fn found(slot: &Slot, state: &State, task: Option<&str>) -> Found {
+        Found { key: slot.key(state), context: state.context.clone(), in_flight: state.in_flight(task) }
     }
 
     /// Principals are told apart before the record is looked at: one of another is as quickly not found as one that does not exist.
@@ -106,7 +111,7 @@ impl Memory {
         }
         let mut state = slot.lock();
         let key = slot.key(&state);
-        (self.is_there(&slot, &mut state, &key) && state.knows(id)).then(|| Self::found(&slot, &state))
+        (self.is_there(&slot, &mut state, &key) && state.knows(id)).then(|| Self::found(&slot, &state, Some(id)))
     }
 }
 
@@ -139,7 +144,7 @@ impl Store for Memory {
     }
 
     fn context<'a>(&'a self, key: &'a ContextKey) -> Answer<'a, Option<Found>> {
-        Box::pin(async move { Ok(self.within(key, |slot, state| Self::found(slot, state))) })
+        Box::pin(async move { Ok(self.within(key, |slot, state| Self::found(slot, state, None))) })
     }
 
     fn by_task<'a>(&'a self, route: &'a RouteId, principal: &'a Principal, id: &'a str) -> Answer<'a, Option<Found>> {
@@ -168,6 +173,22 @@ impl Store for Memory {
         })
     }
 
+    fn configure<'a>(&'a self, key: &'a ContextKey, change: PushChange) -> Answer<'a, bool> {
+        let changed = |state: &mut State| Arc::make_mut(&mut state.context).configure(change);
+        Box::pin(async move { Ok(self.within(key, |_, state| changed(state)).unwrap_or(false)) })
+    }
+
+    fn note<'a>(&'a self, name: &'a str, value: Option<Vec<u8>>, until: u64) -> Answer<'a, ()> {
+        Box::pin(async move {
+            lock(&self.notes).keep(name, value, until, self.clock.load(Ordering::Relaxed));
+            Ok(())
+        })
+    }
+
+    fn noted<'a>(&'a self, name: &'a str, now: u64) -> Answer<'a, Option<Vec<u8>>> {
+        Box::pin(async move { Ok(lock(&self.notes).find(name, now)) })
+    }
+
     fn outbox_push(&self, delivery: Delivery) -> Answer<'_, u64> {
         Box::pin(async move { Ok(lock(&self.outbox).push(delivery)) })
     }
@@ -181,6 +202,10 @@ impl Store for Memory {
             lock(&self.outbox).done(id, again);
             Ok(())
         })
+    }
+
+    fn outbox_len(&self) -> Answer<'_, usize> {
+        Box::pin(async move { Ok(lock(&self.outbox).len()) })
     }
 
     fn secret(&self) -> [u8; 32] {

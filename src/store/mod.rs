@@ -1,9 +1,13 @@
 //! What is kept, and who may run a turn: one trait, so that memory, disk and Redis differ only inside.
 //!
-//! A context carries at most one lease: the right to run a turn in it. Every verb is atomic. Times are arguments, in milliseconds since 1970;
+//! A context carries at most one lease, the right to run a turn in it, but where turns may run [beside](Share::Beside) one another. Every verb
+//! is atomic. Times are arguments, in milliseconds since 1970;
 //! so is all randomness. A store that cannot answer says so; it never answers from less than it knows.
 
 mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
+mod rules;
 #[cfg(test)]
 mod suite;
 
@@ -18,6 +22,7 @@ pub use memory::{Memory, MemoryLimits};
 use crate::a2a::State;
 use crate::context::{Context, Settlement};
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
+use crate::push::PushChange;
 use crate::task::ClientTask;
 use crate::turn::{Bound, Opening};
 
@@ -55,12 +60,23 @@ pub struct Begin {
     pub fence: String,
     /// Takes over the unsettled turn that holds this token, rather than being refused by it.
     pub take: Option<u64>,
+    /// Which turns in flight it bears beside it.
+    pub share: Share,
     /// Now.
     pub now: u64,
     /// When the lease expires that nobody renews.
     pub until: u64,
     /// How long, in milliseconds, a turn may stay unsettled that the agent knows of.
     pub max_turn: u64,
+}
+
+/// Which turns in flight a turn bears beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// None: one turn at a time.
+    Alone,
+    /// Those of other tasks than this one, which it answers: A2A's own parallel tasks.
+    Beside(Option<String>),
 }
 
 /// What a request for the lease comes to.
@@ -129,7 +145,7 @@ pub struct Found {
     pub key: ContextKey,
     /// The context as it is.
     pub context: Arc<Context>,
-    /// The turn in flight there.
+    /// The turn in flight there: of several that of the task which was asked for, else the one that began first.
     pub in_flight: Option<InFlight>,
 }
 
@@ -179,7 +195,8 @@ pub struct Delivery {
 /// State, and the right to change it.
 pub trait Store: Send + Sync + 'static {
     /// Takes the lease on a context and reads it, in one step; makes the context where there is none. An expired lease is free, unless the
-    /// agent knows its turn (it is bound): then only [`Begin::take`] or the end of `max_turn` frees it.
+    /// agent knows its turn (it is bound): then only [`Begin::take`] or the end of `max_turn` frees it. [`Share::Beside`] is refused by a turn of
+    /// the same task alone; a turn takes its number when it settles, so that those beside one another stand in the order in which they ended.
     fn begin(&self, begin: Begin) -> Answer<'_, Begun>;
 
     /// Ties the agent's ids to the client's, before the first byte goes out that shows them; moves a provisional context to its contextId. An
@@ -213,6 +230,16 @@ pub trait Store: Send + Sync + 'static {
     /// Returns when no turn is in flight in the context, or another than the one with this token. It may return early; the caller bounds it.
     fn wait_turn<'a>(&'a self, key: &'a ContextKey, token: u64) -> Answer<'a, ()>;
 
+    /// Changes where clients want to be notified of the tasks of a context, with a turn in flight or without, by [`Context::configure`].
+    /// Whether it did; never where there is no such context.
+    fn configure<'a>(&'a self, key: &'a ContextKey, change: PushChange) -> Answer<'a, bool>;
+
+    /// Keeps something small under a name, in place of what was there, until then; `None` forgets it at once.
+    fn note<'a>(&'a self, name: &'a str, value: Option<Vec<u8>>, until: u64) -> Answer<'a, ()>;
+
+    /// What was noted under a name, if its time is not over.
+    fn noted<'a>(&'a self, name: &'a str, now: u64) -> Answer<'a, Option<Vec<u8>>>;
+
     /// Puts a notification into the outbox. [`Delivery::id`] is given by the store.
     fn outbox_push(&self, delivery: Delivery) -> Answer<'_, u64>;
 
@@ -221,6 +248,9 @@ pub trait Store: Send + Sync + 'static {
 
     /// Removes a notification, or puts it off: the new due time.
     fn outbox_done(&self, id: u64, again: Option<u64>) -> Answer<'_, ()>;
+
+    /// How many notifications are in the outbox.
+    fn outbox_len(&self) -> Answer<'_, usize>;
 
     /// The secret with which credentials are hashed: the store's own, so that a hash means the same for all that share it.
     fn secret(&self) -> [u8; 32];

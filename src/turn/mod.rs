@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use marker::Tail;
-pub use show::{Told, View, continuation, spliced_id, task_of_message};
+pub use show::{Told, View, continuation, task_of_message};
 
 use crate::a2a::{Dialect, Message, Part, Payload, Role, Shape, State, text_of};
 use crate::context::{Settlement, TaskChange};
@@ -68,6 +68,8 @@ pub struct Opening {
     pub history_length: Option<u64>,
     /// When it was sent: milliseconds since 1970.
     pub started_at: u64,
+    /// The name of the callback at which the agent pushes what becomes of it, where it was given one.
+    pub callback: Option<String>,
 }
 
 /// The ids under which the client knows the turn.

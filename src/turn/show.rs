@@ -485,12 +485,3 @@ fn with_continuation(task: String, continuation: &str) -> String {
     }
     edits.apply(&task)
 }
-
-/// A reply whose JSON-RPC id is not the request's gets the request's: clients compare it strictly.
-pub fn spliced_id(edits: &mut Edits, root: Value<'_, '_>, id: &str) {
-    match root.get("id") {
-        Some(value) if value.raw() == id => {}
-        Some(value) => edits.replace(value.range(), id),
-        None => edits.set_member(root, "id", id),
-    }
-}

@@ -148,7 +148,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     }
 
     /// Up to and with `end`.
-    async fn until(&mut self, end: &str) -> Option<String> {
+    pub async fn until(&mut self, end: &str) -> Option<String> {
         loop {
             if let Some(at) = memchr::memmem::find(&self.read, end.as_bytes()) {
                 let found = self.read.drain(..at + end.len()).collect();

@@ -8,6 +8,7 @@ use a2a_multiturn::a2a::EXTENSION_URI;
 use a2a_multiturn::context::{Context, Settlement};
 use a2a_multiturn::conversation::policy::Policy;
 use a2a_multiturn::conversation::principal::{ContextKey, Principal, RouteId};
+use a2a_multiturn::push::PushChange;
 use a2a_multiturn::store::{
     Answer, Begin, Begun, Bind, Delivery, Found, Lease, ListQuery, Listed, Pending, Store, StoreError,
 };
@@ -93,6 +94,15 @@ impl Store for Tried {
     fn wait_turn<'a>(&'a self, key: &'a ContextKey, token: u64) -> Answer<'a, ()> {
         after_a_while!(self, "wait_turn", self.inner.wait_turn(key, token))
     }
+    fn configure<'a>(&'a self, key: &'a ContextKey, change: PushChange) -> Answer<'a, bool> {
+        after_a_while!(self, "configure", self.inner.configure(key, change))
+    }
+    fn note<'a>(&'a self, name: &'a str, value: Option<Vec<u8>>, until: u64) -> Answer<'a, ()> {
+        after_a_while!(self, "note", self.inner.note(name, value, until))
+    }
+    fn noted<'a>(&'a self, name: &'a str, now: u64) -> Answer<'a, Option<Vec<u8>>> {
+        after_a_while!(self, "noted", self.inner.noted(name, now))
+    }
     fn outbox_push(&self, delivery: Delivery) -> Answer<'_, u64> {
         after_a_while!(self, "outbox_push", self.inner.outbox_push(delivery))
     }
@@ -101,6 +111,9 @@ impl Store for Tried {
     }
     fn outbox_done(&self, id: u64, again: Option<u64>) -> Answer<'_, ()> {
         after_a_while!(self, "outbox_done", self.inner.outbox_done(id, again))
+    }
+    fn outbox_len(&self) -> Answer<'_, usize> {
+        after_a_while!(self, "outbox_len", self.inner.outbox_len())
     }
     fn secret(&self) -> [u8; 32] {
         self.inner.secret()

@@ -22,7 +22,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::mind;
 use super::noun::{Done, card};
-use crate::a2a::jsonrpc::{self, Call, Verb};
+use crate::a2a::{Call, Verb, jsonrpc};
 use crate::a2a::{Dialect, Part, read_parts};
 use crate::json::{Doc, Value};
 
@@ -128,7 +128,7 @@ impl Shared {
 
     async fn rpc(&self, body: &[u8]) -> Response<Body> {
         let Ok(doc) = Doc::scan(body) else { return json(jsonrpc::error("null", -32700, "this is no JSON", None)) };
-        let call = match Call::read(doc.root()) {
+        let call = match jsonrpc::read(doc.root()) {
             Ok(Some(call)) => call,
             Ok(None) => {
                 let id = doc.root().get("id").map_or("null", |id| id.raw());
@@ -146,8 +146,8 @@ impl Shared {
             _ => Err((-32601, "this agent does not do that".to_owned())),
         };
         json(match answered {
-            Ok(result) => jsonrpc::result(call.id, &result),
-            Err((code, why)) => jsonrpc::error(call.id, code, &why, None),
+            Ok(result) => call.binding.wrap(&result),
+            Err((code, why)) => jsonrpc::error(call.binding.id(), code, &why, None),
         })
     }
 
@@ -166,7 +166,7 @@ impl Shared {
     fn stream(&self, call: &Call<'_, '_>) -> Result<Response<Body>, Refused> {
         let (done, after) = self.turn(call)?;
         let waits = [Duration::ZERO, after, Duration::ZERO];
-        let events = done.events(call.dialect).map(|event| format!("data: {}\n\n", jsonrpc::result(call.id, &event)));
+        let events = done.events(call.dialect).map(|event| format!("data: {}\n\n", call.binding.wrap(&event)));
         self.keep(done);
         let frames = stream::iter(waits.into_iter().zip(events)).then(|(wait, event)| async move {
             tokio::time::sleep(wait).await;

@@ -8,8 +8,8 @@ use ::http::HeaderMap;
 
 use super::Agent;
 use super::screen::Screen;
-use crate::a2a::jsonrpc::{self, Call, Verb};
 use crate::a2a::{Dialect, Part, Role, State, message, read_parts};
+use crate::a2a::{Verb, jsonrpc};
 use crate::cli::client::{Client, ClientError, Reply};
 use crate::json::{Doc, quote};
 
@@ -149,8 +149,8 @@ impl<W: Write> Story<'_, W> {
         self.screen.head("\nGo on from here")?;
         let dialect = proxy.dialect();
         let ask = message(dialect, Role::User, "m-1", &[Part::Text(ASK.to_owned())], ("", context), None);
-        let send = jsonrpc::request("1", Verb::Send.method(dialect), &format!("{{\"message\":{ask}}}"));
-        let get = jsonrpc::request("2", Verb::Get.method(dialect), &format!("{{\"id\":{}}}", quote(task)));
+        let send = jsonrpc::request("1", jsonrpc::method(Verb::Send, dialect), &format!("{{\"message\":{ask}}}"));
+        let get = jsonrpc::request("2", jsonrpc::method(Verb::Get, dialect), &format!("{{\"id\":{}}}", quote(task)));
         self.screen.line(&curl(proxy, &send))?;
         self.screen.line(&curl(proxy, &get))?;
         self.screen.line(&format!("  a2a-multiturn chat {base} --context {context}"))?;
@@ -212,7 +212,7 @@ fn is_busy(answered: &Answered) -> bool {
 /// The text of the message in a request.
 fn text_of(body: &str) -> Option<String> {
     let doc = Doc::scan(body.as_bytes()).ok()?;
-    let call = Call::read(doc.root()).ok()??;
+    let call = jsonrpc::read(doc.root()).ok()??;
     let parts = read_parts(call.params.some("message")?);
     Some(parts.iter().filter_map(Part::text).collect::<Vec<_>>().join("\n"))
 }

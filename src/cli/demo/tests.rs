@@ -10,8 +10,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::a2a::jsonrpc::{self, Call, Verb};
 use crate::a2a::{self, Dialect, Part, Role, State, message, read_parts};
+use crate::a2a::{Verb, jsonrpc};
 use crate::cli::client::Client;
 use crate::json::Doc;
 
@@ -47,12 +47,12 @@ impl Stub {
 async fn rpc(Shared(stub): Shared<Arc<Stub>>, body: String) -> String {
     let (id, text, context, task) = {
         let doc = Doc::scan(body.as_bytes()).unwrap();
-        let call = Call::read(doc.root()).unwrap().unwrap();
+        let call = jsonrpc::read(doc.root()).unwrap().unwrap();
         assert_eq!(call.verb, Verb::Send);
         let message = call.params.some("message").unwrap();
         let word = |name| message.some(name).map(|word| word.str().unwrap().into_owned());
         let text = a2a::text_of(&read_parts(message));
-        (call.id.to_owned(), text, word("contextId").unwrap_or("context-1".to_owned()), word("taskId"))
+        (call.binding.id().to_owned(), text, word("contextId").unwrap_or("context-1".to_owned()), word("taskId"))
     };
     jsonrpc::result(&id, &stub.send(&text, context, task).await)
 }

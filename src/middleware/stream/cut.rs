@@ -1,16 +1,17 @@
 //! A stream that ended and a turn that did not: the agent is asked how it stands, and its stream taken up again.
 
+use std::sync::Arc;
+
 use super::{Next, Origin, Pump};
-use crate::a2a::jsonrpc::{self, Verb};
 use crate::a2a::{Dialect, Payload, Shape, State, Task, text_of};
 use crate::conversation::policy;
 use crate::conversation::question::Level;
 use crate::conversation::reply::{Heard, Hearing};
 use crate::exchange::{Refusal, sse_event};
-use crate::json::{Doc, Value, quote};
+use crate::json::{Doc, Value};
 use crate::middleware::acquire::is_not_found;
-use crate::middleware::agent::{AgentBody, Got};
-use crate::middleware::core::{mint, timestamp};
+use crate::middleware::agent::{AgentBody, Answer, Got};
+use crate::middleware::core::timestamp;
 use crate::middleware::listeners::Listener;
 use crate::middleware::reply::Reply;
 use crate::middleware::running::unbound;
@@ -75,13 +76,14 @@ impl Pump {
 
     /// Asks the agent for the task, and tells the client what it has not seen of it.
     async fn ask(&mut self, upstream: &str) -> Standing {
-        let Some(body) = self.look(upstream).await else { return Standing::Silent };
-        let doc = match Reply::read(&body, true) {
+        let Some(answer) = self.look(upstream).await else { return Standing::Silent };
+        let doc = match Reply::read(&answer.body, &answer.binding, true) {
             Reply::Result(doc) => doc,
-            Reply::Error(Some(doc)) if is_not_found(&doc) => return Standing::Unknown,
+            Reply::Error(Some(doc)) if is_not_found(&doc, &answer.binding) => return Standing::Unknown,
             Reply::Error(_) | Reply::Unreadable(_) => return Standing::Silent,
         };
-        let Some((payload @ Payload::Task(task), shape)) = doc.root().get("result").and_then(Payload::read) else {
+        let result = answer.binding.result_of(doc.root());
+        let Some((payload @ Payload::Task(task), shape)) = result.and_then(Payload::read) else {
             return Standing::Silent;
         };
         if !self.is_ours(&payload).await {
@@ -107,11 +109,10 @@ impl Pump {
         found.and_then(|found| found.in_flight).is_some_and(|in_flight| !in_flight.superseded)
     }
 
-    async fn look(&mut self, upstream: &str) -> Option<bytes::Bytes> {
+    async fn look(&mut self, upstream: &str) -> Option<Answer> {
         let within = self.exchange.core.policy.timeouts.look;
-        let dialect = self.running.turn.opening.dialect;
-        let answer = self.running.guard.renewing(self.exchange.agent.task(upstream, dialect, within)).await;
-        answer.ok().map(|answer| answer.body)
+        let opening = Arc::clone(&self.running.turn.opening);
+        self.running.guard.renewing(self.exchange.agent.task(upstream, &opening, within)).await.ok()
     }
 
     /// A client that has seen nothing yet gets the task itself.
@@ -137,10 +138,12 @@ impl Pump {
 
     /// An event made of what the agent said elsewhere, as if it had come in the stream.
     async fn made(&mut self, result: &str) -> Next {
-        let text = jsonrpc::result(&self.id, result);
+        let text = self.binding.wrap(result);
         let event = Event { raw: sse_event(&text).into_bytes() };
         let Ok(doc) = Doc::scan(text.as_bytes()) else { return Next::More };
-        let Some((payload, shape)) = doc.root().get("result").and_then(Payload::read) else { return Next::More };
+        let Some((payload, shape)) = self.binding.result_of(doc.root()).and_then(Payload::read) else {
+            return Next::More;
+        };
         self.gap &= !matches!(payload, Payload::Task(_));
         self.running.turn.hear(&payload, shape);
         if payload.state().is_some_and(State::settles) {
@@ -152,7 +155,7 @@ impl Pump {
 
     /// What of a snapshot's artifacts the client has not seen: the rest of a text where it goes on, else the whole.
     async fn tell_missing(&mut self, before: &[Heard], task: Task<'_, '_>) {
-        let core = std::sync::Arc::clone(&self.exchange.core);
+        let core = Arc::clone(&self.exchange.core);
         let markers = markers(&core.policy);
         for artifact in task.artifacts() {
             let id = artifact.some("artifactId").and_then(|id| id.str()).unwrap_or_default();
@@ -176,9 +179,10 @@ impl Pump {
     /// The reply was read with a gap in it: the whole task is asked for before the turn settles.
     pub(super) async fn fill_gap(&mut self) {
         let Some(upstream) = self.upstream() else { return };
-        let Some(body) = self.look(&upstream).await else { return };
-        let Reply::Result(doc) = Reply::read(&body, true) else { return };
-        if let Some((payload @ Payload::Task(task), shape)) = doc.root().get("result").and_then(Payload::read)
+        let Some(answer) = self.look(&upstream).await else { return };
+        let Reply::Result(doc) = Reply::read(&answer.body, &answer.binding, true) else { return };
+        if let Some((payload @ Payload::Task(task), shape)) =
+            answer.binding.result_of(doc.root()).and_then(Payload::read)
             && task.state().settles()
             && self.is_ours(&payload).await
         {
@@ -189,18 +193,15 @@ impl Pump {
     }
 
     async fn subscribe(&mut self, upstream: &str) -> Option<AgentBody> {
-        let method = Verb::Subscribe.method(self.running.turn.opening.dialect);
-        let request = jsonrpc::request(&quote(&mint()), method, &format!("{{\"id\":{}}}", quote(upstream)));
-        let within = self.exchange.core.policy.timeouts.idle;
-        let exchange = tokio::time::timeout(within, self.exchange.agent.exchange(request.into(), true));
-        match self.running.guard.renewing(exchange).await {
-            Ok(Ok(Got::Stream(answer))) => {
+        let opening = Arc::clone(&self.running.turn.opening);
+        match self.running.guard.renewing(self.exchange.agent.subscribe(upstream, &opening)).await {
+            Ok(Got::Stream(answer)) => {
                 self.splitter = Splitter::new(self.exchange.core.policy.limits.reply_bytes);
                 (self.resumed, self.gap) = (true, true);
                 return Some(answer.into_body());
             }
             // It may have ended between the two calls.
-            Ok(Ok(_)) if matches!(self.ask(upstream).await, Standing::Ended) => return None,
+            Ok(_) if matches!(self.ask(upstream).await, Standing::Ended) => return None,
             _ => {}
         }
         let why = "the agent's stream was cut and could not be taken up again";
@@ -214,7 +215,17 @@ impl Pump {
             return self.fail(why, refusal).await;
         }
         self.leave().await;
-        self.tell(&refusal.json_rpc(&self.id), true).await;
+        self.tell(&refusal.body(&self.binding), true).await;
+    }
+
+    /// The proxy stops. Whoever asks for the task when it is back settles the turn, where the agent has named one.
+    pub(super) async fn conclude(&mut self) {
+        let refusal = Refusal::stopping();
+        if self.upstream().is_none() {
+            return self.fail(&refusal.message.clone(), &refusal).await;
+        }
+        self.leave().await;
+        self.tell(&refusal.body(&self.binding), true).await;
     }
 
     /// The turn came to nothing: it is kept apart, and the client told in a closing event, or with `refusal` where no task is known.
@@ -222,7 +233,7 @@ impl Pump {
         let ended = fail(&self.exchange.core, &mut self.running, why).await;
         match ended.filter(|_| self.running.bound.as_ref().is_some_and(|bound| !bound.task_id.is_empty())) {
             Some(ended) => self.tell_closing(&ended.told()).await,
-            None => self.tell(&refusal.json_rpc(&self.id), true).await,
+            None => self.tell(&refusal.body(&self.binding), true).await,
         }
     }
 
@@ -230,7 +241,7 @@ impl Pump {
     pub(super) async fn cancel(&mut self) {
         if let Err(error) = cancel(&self.exchange.core, &mut self.running).await {
             tracing::error!(%error, "a cancelled turn could not be recorded");
-            return self.tell(&Refusal::not_recorded().json_rpc(&self.id), true).await;
+            return self.tell(&Refusal::not_recorded().body(&self.binding), true).await;
         }
         let told = Told { state: State::Canceled, turn: None, continuation: None, inline: false, failure: None };
         self.tell_closing(&told).await;
@@ -257,10 +268,10 @@ impl Pump {
         let bound = Bound { task_id: task, ..unbound(&context) };
         let view = self.running.view(&self.exchange.core, &bound, true);
         let turn = &self.running.turn;
-        let (dialect, tail, id) = (self.dialect, &self.tail, &self.id);
+        let (dialect, tail, binding) = (self.dialect, &self.tail, &self.binding);
         self.audience.admit(listener, || {
             let task = turn.standing(&view, tail, dialect, &timestamp(turn.opening.started_at));
-            jsonrpc::result(id, &wrapped("task", &task, dialect))
+            binding.wrap(&wrapped("task", &task, dialect))
         });
     }
 }

@@ -2,7 +2,7 @@
 
 use super::cut::markers;
 use super::{Next, Pump};
-use crate::a2a::{self, ArtifactUpdate, Dialect, Part, Payload, Shape, State, jsonrpc, write_part};
+use crate::a2a::{self, ArtifactUpdate, Dialect, Part, Payload, Shape, State, write_part};
 use crate::exchange::{Refusal, sse_event};
 use crate::json::{Doc, Edits, Value, quote};
 use crate::middleware::agent::log_body;
@@ -11,7 +11,7 @@ use crate::middleware::reply::is_ambiguous;
 use crate::middleware::send::wrapped;
 use crate::middleware::settle::{Ended, end, fail};
 use crate::sse::Event;
-use crate::turn::{View, spliced_id, task_of_message};
+use crate::turn::{View, task_of_message};
 
 impl Pump {
     pub(super) async fn event(&mut self, event: Event) -> Next {
@@ -27,15 +27,15 @@ impl Pump {
             return Next::Done;
         };
         let root = doc.root();
-        if root.some("error").is_some() {
+        if self.binding.error_of(root).is_some() {
             return self.error_event(&event, &doc).await;
         }
-        if is_ambiguous(root) {
+        if is_ambiguous(root, &self.binding) {
             let what = "an event in which a member stands twice";
             self.fail(&format!("the agent sent {what}"), &malformed(what)).await;
             return Next::Done;
         }
-        match root.some("result").and_then(Payload::read) {
+        match self.binding.result_of(root).and_then(Payload::read) {
             Some((payload, shape)) => self.payload(&event, &doc, &payload, shape).await,
             None => {
                 // Something that the protocol does not have yet.
@@ -48,7 +48,7 @@ impl Pump {
     async fn error_event(&mut self, event: &Event, doc: &Doc<'_>) -> Next {
         fail(&self.exchange.core, &mut self.running, "the agent answered with an error").await;
         let mut edits = Edits::new();
-        spliced_id(&mut edits, doc.root(), &self.id);
+        self.binding.readdress(&mut edits, doc.root());
         self.tell_edited(event, doc, edits, true).await;
         Next::Done
     }
@@ -115,7 +115,7 @@ impl Pump {
             }
             Err(error) => {
                 tracing::error!(%error, "a turn's ids could not be kept");
-                self.tell(&Refusal::not_recorded().json_rpc(&self.id), true).await;
+                self.tell(&Refusal::not_recorded().body(&self.binding), true).await;
                 false
             }
         }
@@ -124,7 +124,7 @@ impl Pump {
     /// An event that closes nothing: as it came, but for ids and what may be a marker.
     pub(super) async fn pass(&mut self, event: &Event, doc: &Doc<'_>, payload: &Payload<'_, '_>, shape: Shape) -> Next {
         let mut edits = Edits::new();
-        spliced_id(&mut edits, doc.root(), &self.id);
+        self.binding.readdress(&mut edits, doc.root());
         match payload {
             Payload::ArtifactUpdate(update) => self.hold_tail(&mut edits, *update).await,
             _ => self.release_tail(Release::All).await,
@@ -197,11 +197,11 @@ impl Pump {
                 }
                 Some(_) => {}
                 // A message has no state that could say so.
-                None => return self.tell(&Refusal::not_recorded().json_rpc(&self.id), true).await,
+                None => return self.tell(&Refusal::not_recorded().body(&self.binding), true).await,
             }
         }
         let mut edits = Edits::new();
-        spliced_id(&mut edits, doc.root(), &self.id);
+        self.binding.readdress(&mut edits, doc.root());
         let view = self.running.view(&self.exchange.core, &bound, !self.began);
         view.show(&mut edits, payload, shape.dialect, Some(&told));
         self.tell_edited(event, doc, edits, true).await;
@@ -221,7 +221,7 @@ impl Pump {
 
     pub(super) async fn tell_result(&mut self, name: &str, noun: &str, last: bool) {
         let result = wrapped(name, noun, self.dialect);
-        self.tell(&jsonrpc::result(&self.id, &result), last).await;
+        self.tell(&self.binding.wrap(&result), last).await;
     }
 
     pub(super) async fn tell(&mut self, json: &str, last: bool) {

@@ -56,6 +56,10 @@ impl Outbox {
         }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.deliveries.len()
+    }
+
     fn remove(&mut self, id: u64) {
         let Some(delivery) = self.deliveries.remove(&id) else { return };
         let Some(lane) = self.lanes.get_mut(&delivery.lane) else { return };

@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 
 use dashmap::Entry;
 
-use super::slot::{self, Slot, State};
+use super::slot::{Slot, State};
 use super::{Memory, lock};
 use crate::conversation::principal::ContextKey;
+use crate::store::rules;
 
 /// Contexts that go, because nobody used them for long, with every one that comes.
 const SWEPT_AT_ONCE: usize = 8;
@@ -22,7 +23,7 @@ impl Memory {
 
     /// Whether the slot, now that it is locked, still is the context under this key. One that nobody used for too long goes here.
     pub(super) fn is_there(&self, slot: &Arc<Slot>, state: &mut State, key: &ContextKey) -> bool {
-        if state.live.is_none() && state.used.saturating_add(self.ttl()) <= self.clock.load(Ordering::Relaxed) {
+        if state.running.is_none() && state.used.saturating_add(self.ttl()) <= self.clock.load(Ordering::Relaxed) {
             self.discard(slot, state);
         }
         state.seat.is_some() && state.context_id == key.context_id
@@ -38,9 +39,10 @@ impl Memory {
                 owned.remove();
             }
         }
-        let left = state.live.take().map(|live| live.ids).unwrap_or_default();
+        let left = state.running.take();
+        let left = left.iter().flat_map(|running| running.lives.iter()).flat_map(|live| &live.ids);
         let context = std::mem::take(&mut state.context);
-        for id in context.tasks.iter().flat_map(slot::ids).chain(left.iter().map(|id| &**id)) {
+        for id in context.tasks.iter().flat_map(rules::ids).chain(left.map(|id| &**id)) {
             self.tasks.keep(slot, id, false, false);
         }
     }

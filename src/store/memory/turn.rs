@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::slot::{self, Live, Slot, State};
+use super::slot::{Slot, State};
 use super::{Memory, lock};
 use crate::context::{Context, Settlement};
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
+use crate::store::rules::{self, Live};
 use crate::store::{Begin, Begun, Lease, Pending, StoreError};
 
 impl Memory {
@@ -43,17 +44,16 @@ impl Memory {
     }
 
     fn grant(&self, slot: &Arc<Slot>, state: &mut State, begin: &Begin) -> Begun {
-        if let Some(live) = state.live.as_ref().filter(|live| !live.may_begin(begin)) {
-            return Begun::Busy(live.seen());
-        }
         let new = state.seat.is_none();
+        let lives = &mut state.running.get_or_insert_default().lives;
+        let (token, previous) = match lives.begin(begin, || self.next_token(), new && begin.provisional) {
+            Ok(begun) => begun,
+            Err(in_flight) => return Begun::Busy(*in_flight),
+        };
         if new {
             self.owners.entry(slot.owner.clone()).or_default().insert(slot.serial, slot.clone());
         }
-        let previous = state.in_flight();
-        let token = self.next_token();
-        let before = state.live.take();
-        state.live = Some(Box::new(Live::new(begin, token, new && begin.provisional, before)));
+        state.changed();
         state.used = begin.now;
         lock(&self.ledger).seat(slot, state);
         Begun::Granted { lease: Lease { key: slot.key(state), token }, context: state.context.clone(), previous }
@@ -66,28 +66,22 @@ impl Memory {
         act: impl FnOnce(&Arc<Slot>, &mut State, &mut Live) -> T,
     ) -> Result<T, StoreError> {
         let held = self.within(&lease.key, |slot, state| {
-            let mut live = state.live.take_if(|live| live.lease.token == lease.token)?;
+            let (at, mut live) = state.running.as_mut()?.lives.take(lease.token)?;
             let done = act(slot, state, &mut live);
-            state.live = Some(live);
+            state.running.get_or_insert_default().lives.put(at, live);
             lock(&self.ledger).seat(slot, state);
             Some(done)
         });
         held.flatten().ok_or(StoreError::LeaseLost)
     }
 
-    pub(super) fn observe_now(&self, lease: &Lease, mut pending: Pending) -> Result<(), StoreError> {
+    pub(super) fn observe_now(&self, lease: &Lease, pending: Pending) -> Result<(), StoreError> {
         self.tell_time(pending.looked_at);
         self.holding(lease, |slot, _, live| {
-            match &pending.bound {
-                // One who has taken a turn over observes it under the ids that were bound before.
-                Some(bound) => {
-                    self.enter(slot, live, &bound.task_id, &bound.upstream_task);
-                    live.bound = Some(bound.clone());
-                }
-                None => pending.bound.clone_from(&live.bound),
+            if let Some(bound) = &pending.bound {
+                self.enter(slot, live, &bound.task_id, &bound.upstream_task);
             }
-            live.inherited = false;
-            live.lease.pending = Some(pending);
+            live.observe(pending);
         })
     }
 
@@ -98,7 +92,7 @@ impl Memory {
     pub(super) fn settle_now(&self, lease: &Lease, settlement: Settlement) -> Result<Arc<Context>, StoreError> {
         self.tell_time(settlement.now);
         let settled = self.within(&lease.key, |slot, state| {
-            let mut live = state.live.take_if(|live| live.lease.token == lease.token)?;
+            let (_, mut live) = state.running.as_mut()?.lives.take(lease.token)?;
             state.used = settlement.now;
             self.apply(slot, state, &mut live, settlement);
             self.end(slot, state, &live);
@@ -111,11 +105,13 @@ impl Memory {
 
     pub(super) fn release_now(&self, lease: &Lease) {
         self.within(&lease.key, |slot, state| {
-            let Some(mut live) = state.live.take_if(|live| live.lease.token == lease.token) else { return };
+            let Some(lives) = state.running.as_mut().map(|running| &mut running.lives) else { return };
+            let Some((at, mut live)) = lives.take(lease.token) else { return };
             if live.inherited {
                 // The turn that was taken over is as unsettled as it was: dropped here it would be lost.
                 live.leave(self.next_token());
-                state.live = Some(live);
+                lives.put(at, live);
+                state.changed();
                 lock(&self.ledger).seat(slot, state);
             } else {
                 self.end(slot, state, &live);
@@ -125,67 +121,35 @@ impl Memory {
 
     /// A turn is no longer in flight: of what it bound, what did not get into the context is forgotten.
     fn end(&self, slot: &Arc<Slot>, state: &mut State, live: &Live) {
+        state.changed();
         for id in &live.ids {
-            self.tidy(slot, &state.context, id);
+            self.tidy(slot, state, id);
         }
-        let context = &state.context;
-        if context.turns.is_empty() && context.apart.is_empty() && context.tasks.is_empty() {
+        if state.running.is_none() && rules::is_blank(&state.context) {
             self.discard(slot, state);
         } else {
             lock(&self.ledger).seat(slot, state);
         }
     }
 
-    fn tidy(&self, slot: &Arc<Slot>, context: &Context, id: &str) {
-        let upstream = context.tasks.iter().any(|task| slot::was_upstream(task, id));
-        self.tasks.keep(slot, id, context.task(id).is_some(), upstream);
+    fn tidy(&self, slot: &Arc<Slot>, state: &State, id: &str) {
+        let context = &state.context;
+        // What runs beside may have bound it too.
+        let bound = state.lives().iter().any(|live| live.ids.iter().any(|known| **known == *id));
+        let upstream = context.tasks.iter().any(|task| rules::was_upstream(task, id));
+        self.tasks.keep(slot, id, bound || context.task(id).is_some(), bound || upstream);
     }
 
     fn apply(&self, slot: &Arc<Slot>, state: &mut State, live: &mut Live, settlement: Settlement) {
-        let context = Arc::make_mut(&mut state.context);
-        grow_by_little(&mut context.turns);
-        grow_by_little(&mut context.tasks);
-        let changed = settlement.task.as_ref().map(|change| change.id.clone());
-        let mut loose = cut_off(context, &settlement);
-        context.settle(settlement);
-        if let Some(task) = context.tasks.iter_mut().find(|task| live.superseded.as_ref() == Some(&task.id)) {
-            task.superseded = true;
+        let limit = self.limits.context_bytes;
+        let settled = rules::settle(Arc::make_mut(&mut state.context), live, settlement, limit);
+        if let Some((task, upstream)) = settled.known {
+            self.enter(slot, live, &task, &upstream);
         }
-        loose.extend(self.trim(context));
-        if let Some(task) = changed.and_then(|id| state.context.task(&id)) {
-            self.enter(slot, live, &task.id, &task.newest_upstream().unwrap_or_default());
-        }
-        for id in loose {
-            self.tidy(slot, &state.context, &id);
+        for id in settled.loose {
+            self.tidy(slot, state, &id);
         }
         let bytes = state.context.size();
         lock(&self.ledger).count(state, bytes);
     }
-
-    /// Keeps the context within its own limit. The ids of the tasks that went, the agent's too.
-    fn trim(&self, context: &mut Context) -> Vec<Box<str>> {
-        let turns = context.turns.len() + context.apart.len();
-        if context.size() <= self.limits.context_bytes && context.tasks.len() <= turns {
-            return Vec::new();
-        }
-        let ids: Vec<(Box<str>, Box<str>)> =
-            context.tasks.iter().flat_map(|task| slot::ids(task).map(|id| (task.id.clone(), id.into()))).collect();
-        let gone = context.trim(self.limits.context_bytes);
-        ids.into_iter().filter(|(task, _)| gone.contains(task)).map(|(_, id)| id).collect()
-    }
-}
-
-/// A vector that doubles would cost as much again as the turns' own heads.
-fn grow_by_little<T>(items: &mut Vec<T>) {
-    if items.len() == items.capacity() {
-        items.reserve_exact(1 + items.len() / 8);
-    }
-}
-
-/// The agent's ids of attempts that the settlement takes back.
-fn cut_off(context: &Context, settlement: &Settlement) -> Vec<Box<str>> {
-    let change = settlement.task.as_ref();
-    let task = change.and_then(|change| Some((context.task(&change.id)?, change.number as usize)));
-    let taken_back = task.into_iter().flat_map(|(task, number)| task.attempts.iter().skip(number.saturating_sub(1)));
-    taken_back.filter_map(|attempt| attempt.upstream_task.clone()).collect()
 }

@@ -47,6 +47,17 @@ behaviours! {
         assert_eq!(take(store, 100).await, [next]);
     }
 
+    async fn what_waits_is_counted(store) {
+        assert_eq!(store.outbox_len().await.unwrap(), 0);
+        let first = store.outbox_push(delivery("a", 1)).await.unwrap();
+        store.outbox_push(delivery("a", 1)).await.unwrap();
+        take(store, 1).await;
+        store.outbox_done(first, Some(100)).await.unwrap();
+        assert_eq!(store.outbox_len().await.unwrap(), 2, "what is taken or put off waits too");
+        store.outbox_done(first, None).await.unwrap();
+        assert_eq!(store.outbox_len().await.unwrap(), 1);
+    }
+
     async fn no_more_are_taken_than_asked_for(store) {
         for lane in ["a", "b", "c"] {
             store.outbox_push(delivery(lane, 1)).await.unwrap();
