@@ -5,6 +5,11 @@ use std::time::{Duration, Instant};
 use a2a_multiturn::conversation::question::{Decision, Reply, Settings, decide};
 use serde::Deserialize;
 
+const LANGUAGES: [&str; 23] = [
+    "en", "zh", "ja", "ar", "id", "ru", "sw", "fr", "hi", "ko", "de", "es", "pt", "it", "tr", "vi", "th", "pl", "nl",
+    "uk", "fa", "he", "bn",
+];
+
 /// One reply and what its reader would say.
 #[derive(Deserialize)]
 struct Case {
@@ -12,6 +17,8 @@ struct Case {
     lang: String,
     label: String,
     expected_input: Option<String>,
+    /// Why the rules do not see it, where they do not.
+    missed: Option<String>,
     #[serde(default)]
     user: String,
     text: String,
@@ -34,7 +41,11 @@ impl Case {
 }
 
 fn cases() -> Vec<Case> {
-    let tables = [include_str!("question/first.jsonl"), include_str!("question/second.jsonl")];
+    let tables = [
+        include_str!("question/first.jsonl"),
+        include_str!("question/second.jsonl"),
+        include_str!("question/third.jsonl"),
+    ];
     tables
         .iter()
         .flat_map(|table| table.lines())
@@ -44,23 +55,46 @@ fn cases() -> Vec<Case> {
 
 #[test]
 fn every_reply_is_judged_as_its_reader_would() {
+    let wrong: Vec<_> = cases()
+        .iter()
+        .filter_map(|case| {
+            let Case { kind, lang, label, text, .. } = case;
+            match (case.wrong(), &case.missed) {
+                (Some(found), None) => Some(format!("{kind} {lang}: {label}, and not by {found:?}: {text}")),
+                (None, Some(_)) => Some(format!("{kind} {lang}: no longer missed: {text}")),
+                _ => None,
+            }
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn the_tables_hold_what_they_are_for() {
     let cases = cases();
-    let wrong = cases.iter().filter_map(|case| {
-        let found = case.wrong()?;
-        let words: Vec<_> = found.words.iter().map(|w| &case.text[w.clone()]).collect();
-        Some(format!(
-            "{} {} {} {:?} ||| {:?}: {} {:?} {words:?}",
-            case.kind,
-            case.lang,
-            case.label,
-            case.text,
-            case.user,
-            found.reason.as_str(),
-            found.expected
-        ))
-    });
-    let wrong: Vec<_> = wrong.collect();
-    assert!(wrong.len() <= 22, "{} of {}:\n{}", wrong.len(), cases.len(), wrong.join("\n"));
+    let count = |is: &dyn Fn(&Case) -> bool| cases.iter().filter(|case| is(case)).count();
+    for kind in [
+        "ask",
+        "closer",
+        "statement",
+        "code",
+        "quote",
+        "list",
+        "json",
+        "approval",
+        "credential",
+        "upload",
+        "long",
+        "status",
+        "ordered",
+    ] {
+        assert!(count(&|case| case.kind == kind) >= 20, "{kind}");
+    }
+    for lang in LANGUAGES {
+        assert!(count(&|case| case.lang == lang && case.label == "completed") > 0, "{lang}");
+        assert!(count(&|case| case.lang == lang && case.label == "input_required") > 0, "{lang}");
+    }
+    assert!(count(&|case| case.missed.is_some()) <= 5);
 }
 
 /// Replies of two kilobytes, one a language: what the tables hold in it, as often as it takes.
@@ -92,7 +126,6 @@ fn two_kilobytes_are_judged_in_fifty_microseconds() {
         });
         // The quickest of many: what else runs on the machine only adds.
         let best = times.min().unwrap_or_default();
-        eprintln!("{lang}: {} bytes in {best:?}", text.len());
         assert!(best < Duration::from_micros(50), "{lang}: {best:?}");
     }
 }

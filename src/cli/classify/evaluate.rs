@@ -83,7 +83,7 @@ pub fn evaluate<'r>(rows: &'r [Row], settings: &Settings) -> Evaluation<'r> {
 
 fn decide(row: &Row, settings: &Settings) -> Decision {
     let data = row.data.as_ref().map(|data| data.get());
-    question::decide(&Reply { text: &row.text, data, metadata: None }, &row.user, settings, 0)
+    question::decide(&Reply { text: &row.text, data, ..Reply::default() }, &row.user, settings, 0)
 }
 
 /// Whether the label says that it waits; `None` where it is not scored.

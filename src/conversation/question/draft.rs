@@ -106,28 +106,29 @@ const PROSE: [&str; 14] = ["a", "b", "br", "div", "em", "h1", "h2", "h3", "i", "
 /// Which of the lines are not the agent's own.
 pub(super) fn quoted(lines: &[&str]) -> Vec<bool> {
     let mut quoted: Vec<_> = lines.iter().map(|line| is_asked(line) || is_markup(line)).collect();
-    for range in letters(lines).chain(blocks(lines)) {
+    for range in letters(lines).into_iter().chain(blocks(lines)) {
         quoted[range].fill(true);
     }
     quoted
 }
 
 /// A letter goes from its subject, or from a salutation that something stands before, to the name below its closing.
-fn letters<'l>(lines: &'l [&str]) -> impl Iterator<Item = Range<usize>> + 'l {
-    let mut next = 0;
-    std::iter::from_fn(move || {
-        let starts = |at: usize| is_subject(lines[at]) || is_salutation(lines[at]) && !is_first(lines, at);
-        let start = (next..lines.len()).find(|at| starts(*at))?;
-        let closing = (start + 1..lines.len()).find(|at| is_closing(lines[*at]));
-        let end = match closing {
-            Some(closing) => signed(lines, closing),
-            // A subject without a closing: the letter goes to the next rule, or it is none.
-            None => (start..lines.len()).find(|at| is_rule(lines[*at])).unwrap_or(start),
-        };
-        next = end.max(start + 1);
-        Some(start..end)
-    })
-    .filter(|range| !range.is_empty())
+fn letters(lines: &[&str]) -> Vec<Range<usize>> {
+    let Some(first) = lines.iter().position(|line| !plain(line).is_empty()) else { return Vec::new() };
+    let starts = (first..lines.len()).filter(|at| is_subject(lines[*at]) || *at > first && is_salutation(lines[*at]));
+    // Looked for once: a reply of nothing but salutations must not cost the square of its lines.
+    let closings: Vec<_> = (0..lines.len()).filter(|at| is_closing(lines[*at])).collect();
+    let mut letters: Vec<Range<usize>> = Vec::new();
+    for start in starts {
+        if letters.last().is_some_and(|letter| letter.contains(&start)) {
+            continue;
+        }
+        let closing = closings.partition_point(|closing| *closing <= start);
+        if let Some(closing) = closings.get(closing) {
+            letters.push(start..signed(lines, *closing));
+        }
+    }
+    letters
 }
 
 /// The end of the name below the closing: two lines at most, on the next lines that are not blank.
@@ -140,23 +141,18 @@ fn signed(lines: &[&str], closing: usize) -> usize {
 }
 
 /// What stands between two rules below a line that announces it.
-fn blocks<'l>(lines: &'l [&str]) -> impl Iterator<Item = Range<usize>> + 'l {
+fn blocks(lines: &[&str]) -> Vec<Range<usize>> {
     let rules: Vec<_> = (0..lines.len()).filter(|at| is_rule(lines[*at])).collect();
-    let announced = |rule: usize| {
-        let before = lines[..rule].iter().rev().map(|line| plain(line)).find(|line| !line.is_empty());
-        before.is_some_and(|line| line.ends_with([':', '：']))
+    let is_announced = |rule: usize| {
+        let above = lines[..rule].iter().rev().map(|line| plain(line)).find(|line| !line.is_empty());
+        above.is_some_and(|line| line.ends_with([':', '：']))
     };
-    let pairs: Vec<_> = rules.windows(2).map(|pair| pair[0]..pair[1]).collect();
-    pairs.into_iter().filter(move |block| announced(block.start))
+    rules.windows(2).map(|pair| pair[0]..pair[1]).filter(|block| is_announced(block.start)).collect()
 }
 
 /// A line without white space and emphasis around it.
 fn plain(line: &str) -> &str {
     line.trim_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_' | '#' | '>'))
-}
-
-fn is_first(lines: &[&str], at: usize) -> bool {
-    lines[..at].iter().all(|line| plain(line).is_empty())
 }
 
 fn is_rule(line: &str) -> bool {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::structure::{self, Line, Mark, Page, Sentence};
 use super::words::{self, Found, Kind};
-use super::{Decision, Expected, Level, Reason, Reply, explicit, ordered};
+use super::{Decision, Expected, Level, Reason, Reply, answer, explicit, ordered};
 
 /// No more sentences than this are looked at, from the end.
 const SENTENCES: usize = 24;
@@ -34,7 +34,7 @@ pub(super) fn decide(reply: &Reply<'_>, user: &str, level: Level) -> Decision {
     if reply.text.trim_end().is_empty() {
         return Decision::not(if reply.data.is_some() { Reason::Code } else { Reason::Empty }, 1.0);
     }
-    if explicit::object(reply.text).is_some() {
+    if reply.is_file() || explicit::object(reply.text).is_some() {
         return Decision::not(Reason::Code, 0.95);
     }
     let page = structure::read(reply.text);
@@ -155,7 +155,7 @@ impl Walk {
     /// Items after a question are its options, after a request what is asked for.
     fn list(&mut self, found: &Found) {
         self.followed = true;
-        self.expected = more(self.expected, named(found));
+        self.expected = answer::more(self.expected, answer::named(found));
     }
 
     /// Takes a sentence that asks. False if it does not count here, or if it is not to be looked beyond.
@@ -178,7 +178,7 @@ impl Walk {
         }
         let range = sentence.range.clone();
         self.asked = Some(range.start..self.asked.as_ref().map_or(range.end, |a| a.end));
-        self.expected = more(self.expected, kind_of_answer(act, found));
+        self.expected = answer::more(self.expected, answer::kind(act, found));
         self.open |= found.has(Kind::Open) && act == Act::Question;
         let kinds = if act == Act::Request { [Kind::Request, Kind::Order] } else { [Kind::Question, Kind::Question] };
         let words = kinds.into_iter().find_map(|k| found.at(k)).unwrap_or_else(|| range.clone());
@@ -238,45 +238,6 @@ fn is_bare_question(page: &Page, sentence: &Sentence, found: &Found) -> bool {
         && text.ends_with(char::is_alphanumeric)
         && (open.start == start || open.end == end && !text.is_ascii())
         && found.has(Kind::Address)
-}
-
-/// An open question asks for words even where it offers to act: "which one shall I book".
-fn kind_of_answer(act: Act, found: &Found) -> Expected {
-    let any = |kinds: &[Kind]| kinds.iter().any(|kind| found.has(*kind));
-    let asks = act == Act::Question;
-    let named = named(found);
-    let leave = found.has(Kind::Leave) && !any(&[Kind::Open, Kind::Choice]) && (asks || named == Expected::FreeText);
-    // What is needed to go on, as a statement, is not a yes.
-    let to_go_on = found.has(Kind::Proceed) && (asks || found.has(Kind::Wish));
-    let wished = asks && found.has(Kind::Wish) && !found.has(Kind::Choice);
-    let agreed = (found.has(Kind::Approval) || to_go_on || wished) && !any(&[Kind::Open, Kind::Vague]);
-    match named {
-        _ if leave => Expected::Approval,
-        Expected::FreeText if found.has(Kind::Document) && !any(&[Kind::Open, Kind::Approval]) => {
-            Expected::StructuredArtifact
-        }
-        Expected::FreeText if agreed => Expected::Approval,
-        named => named,
-    }
-}
-
-fn named(found: &Found) -> Expected {
-    match (found.has(Kind::Credential), found.has(Kind::Artifact)) {
-        (true, _) => Expected::Credential,
-        (_, true) => Expected::StructuredArtifact,
-        _ => Expected::FreeText,
-    }
-}
-
-/// Of two answers that are waited for, the one that needs more care.
-fn more(a: Expected, b: Expected) -> Expected {
-    let rank = |e| match e {
-        Expected::FreeText => 0,
-        Expected::Approval => 1,
-        Expected::StructuredArtifact => 2,
-        Expected::Credential => 3,
-    };
-    if rank(b) > rank(a) { b } else { a }
 }
 
 fn asking(page: &Page, walk: &Walk, ask: &Ask) -> Decision {
