@@ -25,6 +25,8 @@ pub struct Config {
     pub store: Store,
     /// What is logged.
     pub log: Log,
+    /// The proxy itself, as its agents see it.
+    pub proxy: Proxy,
 }
 
 impl Config {
@@ -32,7 +34,30 @@ impl Config {
     /// two.
     pub fn quick(listen: SocketAddr, upstream: Uri) -> Self {
         let listener = Listener { address: listen, ..Listener::default() };
-        Self { listener, routes: vec![Route::new(upstream)], store: Store::default(), log: Log::default() }
+        Self {
+            listener,
+            routes: vec![Route::new(upstream)],
+            store: Store::default(),
+            log: Log::default(),
+            proxy: Proxy::default(),
+        }
+    }
+
+    /// The base at which agents reach the proxy (semantics 9), without a slash at the end: as configured; else the listener's address, where
+    /// that is loopback, so that an agent beside it is meant; else the public URL. `local` is where it listens, `public` how clients reach it.
+    pub fn agent_base(&self, local: SocketAddr, public: &Uri) -> String {
+        let base = match &self.proxy.agent_url {
+            Some(url) => url.to_string(),
+            None if local.ip().to_canonical().is_loopback() => format!("http://{local}"),
+            None => public.to_string(),
+        };
+        base.trim_end_matches('/').to_owned()
+    }
+
+    /// Whether agents can be told where they reach the proxy.
+    pub(super) fn knows_agent_url(&self) -> bool {
+        let listener = &self.listener;
+        self.proxy.agent_url.is_some() || listener.public_url.is_some() || !listener.address.ip().is_unspecified()
     }
 }
 
@@ -66,6 +91,13 @@ impl Default for Listener {
             drain: Duration::from_secs(30),
         }
     }
+}
+
+/// The proxy itself, as its agents see it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proxy {
+    /// The base at which they reach it; `None`: see [`Config::agent_base`].
+    pub agent_url: Option<Uri>,
 }
 
 /// One agent as the proxy offers it.

@@ -11,7 +11,7 @@ mod report;
 mod suggest;
 mod value;
 
-pub use effective::{ADDRESS, Config, Cors, Identity, Listener, Log, LogFormat, Route, Store, Upstream};
+pub use effective::{ADDRESS, Config, Cors, Identity, Listener, Log, LogFormat, Proxy, Route, Store, Upstream};
 pub use finding::{Finding, Findings, Position, Severity};
 pub use load::Loaded;
 

@@ -15,7 +15,7 @@ use super::settle::{end, fail};
 use crate::a2a::{Binding, EXTENSION_URI, Payload, State, message};
 use crate::context::Context;
 use crate::conversation::digest;
-use crate::conversation::policy::{GuardMode, Inline, UnknownIds};
+use crate::conversation::policy::{ContextId, GuardMode, Inline, UnknownIds};
 use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::{Source, Turn as Recorded};
 use crate::exchange::{Plan, Refusal, Send, redacted};
@@ -92,9 +92,16 @@ impl Exchange {
                 None => self.unknown_task(send, id),
             };
         }
-        let provisional = send.context_id.is_none();
-        let key = send.context_id.as_deref().map_or_else(|| self.key(&mint()), |id| self.key(id));
-        Ok(Place { key, provisional, task: None, found: None, next: 1 })
+        Ok(self.place_of_its_own(send))
+    }
+
+    /// The context that a message names, or that it is taken to mean, or a new one.
+    fn place_of_its_own(&self, send: &Send<'_, '_>) -> Place {
+        let named = send.context_id.as_deref().or(self.conversation.as_deref());
+        // An agent that is told another id than the client's cannot name the context.
+        let scoped = self.core.policy.upstream.context_id == ContextId::Scoped;
+        let key = named.map_or_else(|| self.key(&mint()), |id| self.key(id));
+        Place { key, provisional: named.is_none() && !scoped, task: None, found: None, next: 1 }
     }
 
     /// A task without record: the task of a refused send is terminal, any other does not exist; unless such ids are the agent's matter.
@@ -105,9 +112,7 @@ impl Exchange {
         if self.core.policy.unknown_ids == UnknownIds::Refuse {
             return Err(Refusal::task_not_found());
         }
-        let provisional = send.context_id.is_none();
-        let key = send.context_id.as_deref().map_or_else(|| self.key(&mint()), |id| self.key(id));
-        Ok(Place { key, provisional, task: None, found: None, next: 1 })
+        Ok(self.place_of_its_own(send))
     }
 
     /// The answer to a repeat of the newest turn's message, from the record.
@@ -116,7 +121,7 @@ impl Exchange {
         send: &Send<'_, '_>,
         place: &mut Place,
     ) -> Result<Option<http::Response<ReplyBody>>, Refusal> {
-        if !self.core.policy.guard.replay_duplicates || send.message_id.is_empty() || place.provisional {
+        if !self.may_be_repeat(send) {
             return Ok(None);
         }
         let named = send.context_id.as_ref().is_none_or(|id| **id == *place.key.context_id);
@@ -150,15 +155,18 @@ impl Exchange {
         place: &Place,
         context: &Arc<Context>,
     ) -> Option<http::Response<ReplyBody>> {
-        if context.next_number() == place.next
-            || !self.core.policy.guard.replay_duplicates
-            || send.message_id.is_empty()
-        {
+        if context.next_number() == place.next || !self.may_be_repeat(send) {
             return None;
         }
         let turn = context.newest().filter(|turn| self.is_repeat(send, turn, context))?;
         let found = Found { key: place.key.clone(), context: Arc::clone(context), in_flight: None };
         Some(self.replayed(send, &turn, &found))
+    }
+
+    /// Whether a message can be one: of one that names neither context nor task it is never said.
+    fn may_be_repeat(&self, send: &Send<'_, '_>) -> bool {
+        let names = send.context_id.is_some() || send.task_id.is_some();
+        self.core.policy.guard.replay_duplicates && names && !send.message_id.is_empty()
     }
 
     fn is_repeat(&self, send: &Send<'_, '_>, turn: &Recorded, context: &Context) -> bool {
@@ -174,17 +182,7 @@ impl Exchange {
             let secret = self.core.store.secret();
             let mut before = context.clone();
             before.turns.pop();
-            let plan = Plan {
-                context: &before,
-                context_id: None,
-                task: None,
-                follows: None,
-                references: &[],
-                policy: &self.core.policy,
-                active: false,
-                secret: &secret,
-                now: 0,
-            };
+            let plan = Plan::new(&before, &self.core.policy, &secret, 0);
             digest::message("user", &redacted(send, &plan)) == turn.user_digest
         }
     }

@@ -8,6 +8,7 @@ mod acquire;
 mod agent;
 mod body;
 mod core;
+mod fetch;
 mod guard;
 mod layer;
 mod left;

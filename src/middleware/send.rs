@@ -38,6 +38,8 @@ pub(super) struct Exchange {
     pub(super) identified: bool,
     /// Whether the client activated the extension.
     pub(super) active: bool,
+    /// The contextId that a message means which names none.
+    pub(super) conversation: Option<String>,
     /// Tells when the client has left before it had an answer.
     pub(super) gone: CancellationToken,
 }
@@ -113,16 +115,14 @@ impl Exchange {
         let followed = named.as_ref().filter(|task| task.state.is_terminal());
         references.extend(followed.and_then(|task| Some((task.id.to_string(), task.newest_upstream()?))));
         let secret = self.core.store.secret();
+        let pointing = self.pointing();
         let plan = Plan {
-            context: &context,
-            context_id: (!place.provisional).then_some(&*place.key.context_id),
+            key: (!place.provisional).then_some(&place.key),
             task: named.as_ref().filter(|task| !task.state.is_terminal()),
             follows: followed.map(|task| &*task.id),
             references: &references,
-            policy: &self.core.policy,
-            active: self.active,
-            secret: &secret,
-            now: self.core.now(),
+            pointing: pointing.as_ref(),
+            ..self.plan(&context, &secret)
         };
         let opened = match open(send, &plan) {
             Ok(opened) => opened,
@@ -131,7 +131,7 @@ impl Exchange {
                 return Err(refusal);
             }
         };
-        let context_id = plan.context_id.map(str::to_owned);
+        let context_id = plan.context_id().map(str::to_owned);
         let turn = self.machine(&context, opened.opening, opened.chain);
         let running = Running {
             originals: originals(send),
@@ -151,17 +151,7 @@ impl Exchange {
         pending: Pending,
     ) -> Outcome {
         let secret = self.core.store.secret();
-        let plan = Plan {
-            context: &context,
-            context_id: Some(&place.key.context_id),
-            task: None,
-            follows: None,
-            references: &[],
-            policy: &self.core.policy,
-            active: self.active,
-            secret: &secret,
-            now: self.core.now(),
-        };
+        let plan = self.plan(&context, &secret);
         let bound = pending.bound.clone().unwrap_or_else(|| unbound(&place.key.context_id));
         let (body, receipt) = join(send, (&bound.upstream_task, &bound.upstream_context), &plan);
         let mut opening = Opening::clone(&pending.opening);
@@ -182,6 +172,10 @@ impl Exchange {
             left: pending.state,
         };
         self.run(send, running, body.into()).await
+    }
+
+    pub(super) fn plan<'a>(&'a self, context: &'a Context, secret: &'a [u8]) -> Plan<'a> {
+        Plan { active: self.active, ..Plan::new(context, &self.core.policy, secret, self.core.now()) }
     }
 
     pub(super) fn machine(&self, context: &Context, opening: Arc<Opening>, chain: Chain) -> Turn {

@@ -136,6 +136,7 @@ fn config(url: &str) -> Config {
         routes: vec![route(url)],
         store: Store { contexts: 1, bytes: 1, context_bytes: 1, ttl: SOON },
         log: Log { filter: String::new(), format: LogFormat::Auto, bodies: false },
+        proxy: Default::default(),
     }
 }
 
