@@ -7,6 +7,7 @@ use super::agent::Answer;
 use super::body::ReplyBody;
 use super::core::{millis, mint, mint_fence, timestamp};
 use super::guard::Guard;
+use super::join::waits;
 use super::queue::{Patience, Stop};
 use super::reply::Reply;
 use super::running::{Running, unbound};
@@ -55,6 +56,8 @@ pub(super) enum Acquired {
     Granted(Guard, Arc<Context>),
     /// The message belongs to the turn in flight, which waits for it.
     Joined(Guard, Arc<Context>, Pending),
+    /// It belongs to the turn in flight, which waits for it and is read here.
+    Read(InFlight),
     /// Another turn is in flight.
     Busy(InFlight),
     /// The message is not to be sent any more.
@@ -65,7 +68,7 @@ impl Place {
     /// Whether the turn in flight waits for this very message: the agent asked for an authorisation.
     pub(super) fn is_waited_for(&self, send: &Send<'_, '_>) -> bool {
         let pending = self.found.as_ref().and_then(|found| found.in_flight.as_ref()?.pending.as_ref());
-        pending.is_some_and(|pending| pending.state == State::AuthRequired && names(send, pending))
+        pending.is_some_and(|pending| waits(pending) && names(send, pending))
     }
 }
 
@@ -253,6 +256,9 @@ impl Exchange {
                 Begun::Busy(in_flight) => in_flight,
             };
             let now = self.core.now();
+            if self.is_read_here(send, place, &in_flight) {
+                return Ok(Acquired::Read(in_flight));
+            }
             if let Some(pending) = in_flight.pending.clone().filter(|pending| pending.idle || in_flight.until < now) {
                 match self.take_over(send, place, &in_flight, pending).await? {
                     Taken::Joined(guard, context, pending) => return Ok(Acquired::Joined(guard, context, *pending)),
@@ -269,6 +275,14 @@ impl Exchange {
                 return Ok(Acquired::Stopped(stop));
             }
         }
+    }
+
+    /// Whether the turn in flight waits for this message, and its stream is still open here.
+    fn is_read_here(&self, send: &Send<'_, '_>, place: &Place, in_flight: &InFlight) -> bool {
+        let pending =
+            in_flight.pending.as_ref().filter(|pending| waits(pending) && !pending.idle && names(send, pending));
+        let task = pending.and_then(|pending| Some(pending.bound.as_ref()?.task_id.clone()));
+        task.is_some_and(|task| self.core.readers.of(&(place.key.clone(), task)).is_some())
     }
 
     async fn begin(&self, send: &Send<'_, '_>, place: &Place) -> Result<Begun, Refusal> {
@@ -311,7 +325,7 @@ impl Exchange {
         in_flight: &InFlight,
         pending: Pending,
     ) -> Result<Taken, Refusal> {
-        let waits = pending.state == State::AuthRequired;
+        let waits = waits(&pending);
         let names_it = names(send, &pending);
         let due = self.core.now().saturating_sub(pending.looked_at) >= LOOK_MS;
         if !waits && !due {

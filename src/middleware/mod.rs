@@ -10,6 +10,7 @@ mod body;
 mod core;
 mod fetch;
 mod guard;
+mod join;
 mod layer;
 mod left;
 mod list;

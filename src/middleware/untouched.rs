@@ -83,6 +83,7 @@ impl Exchange {
                 guard.release().await;
                 return None;
             }
+            Acquired::Read(_) => return None,
             Acquired::Busy(_) | Acquired::Stopped(_) => {
                 tracing::info!(
                     route = self.route.as_str(),
