@@ -7,6 +7,8 @@ mod alone;
 mod binary;
 mod broken;
 mod chains;
+#[cfg(feature = "proxy")]
+mod classify;
 mod conversations;
 #[cfg(feature = "proxy")]
 mod digest;
@@ -21,6 +23,7 @@ mod left_out;
 mod observe;
 mod operations;
 mod parallel;
+mod question;
 mod queue;
 mod record;
 mod replies;

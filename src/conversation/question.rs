@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+mod draft;
 mod explicit;
 mod judge;
 mod ordered;

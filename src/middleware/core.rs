@@ -66,6 +66,8 @@ pub(super) struct Core {
     pub(super) tracker: TaskTracker,
     /// Ends what would only wait.
     pub(super) closing: CancellationToken,
+    /// Ends what still waits for the agent, with an answer that says so.
+    pub(super) concluding: CancellationToken,
     pub(super) card: Option<CardRewrite>,
     /// Whether another proxy in front is believed.
     pub(super) trusts_hop: bool,
@@ -94,6 +96,7 @@ impl Core {
             clock,
             tracker: TaskTracker::new(),
             closing: CancellationToken::new(),
+            concluding: CancellationToken::new(),
             card: None,
             trusts_hop: false,
             reached_at: OnceLock::new(),

@@ -130,6 +130,8 @@ enum Step {
     End(Refusal),
     Knocked(Knock),
     Canceled,
+    /// The proxy stops.
+    Concluded,
 }
 
 impl Pump {
@@ -229,6 +231,10 @@ impl Pump {
                     self.cancel().await;
                     return Cut::Dropped;
                 }
+                Step::Concluded => {
+                    self.conclude().await;
+                    return Cut::Dropped;
+                }
             }
         }
     }
@@ -245,11 +251,12 @@ impl Pump {
         let idle = self.exchange.core.policy.timeouts.idle;
         let end = self.heard_at + idle;
         let frame = self.running.guard.renewing(next_frame(body, &self.client, end));
-        let stir = self.audience.stir(self.wish.as_ref());
+        let stir = self.exchange.core.concluding.run_until_cancelled(self.audience.stir(self.wish.as_ref()));
         let step = match select(std::pin::pin!(frame), std::pin::pin!(stir)).await {
             Either::Left((frame, _)) => frame,
-            Either::Right((Stir::Knocked(knock), _)) => Step::Knocked(knock),
-            Either::Right((Stir::Canceled, _)) => Step::Canceled,
+            Either::Right((Some(Stir::Knocked(knock)), _)) => Step::Knocked(knock),
+            Either::Right((Some(Stir::Canceled), _)) => Step::Canceled,
+            Either::Right((None, _)) => Step::Concluded,
         };
         if matches!(step, Step::Frame(_)) {
             self.heard_at = Instant::now();

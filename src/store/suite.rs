@@ -42,9 +42,15 @@ use behaviours;
 /// Runs the table, every behaviour on a new store, and names what does not hold.
 pub(super) async fn table(make: impl Fn() -> Arc<dyn Store>) {
     let mut broken = Vec::new();
-    let leases = [lease::BEHAVIOURS, beside::BEHAVIOURS, binding::BEHAVIOURS];
-    let others = [listing::BEHAVIOURS, notes::BEHAVIOURS, outbox::BEHAVIOURS];
-    for (name, behaviour) in [leases.concat(), others.concat()].concat() {
+    let tables = [
+        lease::BEHAVIOURS,
+        beside::BEHAVIOURS,
+        binding::BEHAVIOURS,
+        listing::BEHAVIOURS,
+        notes::BEHAVIOURS,
+        outbox::BEHAVIOURS,
+    ];
+    for (name, behaviour) in tables.concat() {
         let store = make();
         if tokio::spawn(async move { behaviour(&*store).await }).await.is_err() {
             broken.push(name);

@@ -1,6 +1,7 @@
-//! The phrases, one row each, in tables by language, and the search for them.
+//! The phrases, and the search for them.
 //!
-//! A phrase is lower case. `^` at its start: only where a clause begins. `$` at its end: only where the sentence ends. `~` at its end: the
+//! They stand in a file for each language, below the name of their kind, with `|` between them; every row is one that a speaker of the
+//! language would agree with. A word that several languages share stands in one of them. A phrase is lower case. `^` at its start: only where a clause begins. `$` at its end: only where the sentence ends. `~` at its end: the
 //! word may go on (an inflection). `*` inside: a gap of a few words. A space stands for any white space, `'` for any apostrophe. Scripts
 //! that put no space between words are matched anywhere.
 
@@ -8,16 +9,6 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use super::structure::{ceil, floor};
-
-mod asian;
-mod chinese;
-mod english;
-mod german_dutch;
-mod japanese;
-mod romance;
-mod slavic;
-mod southern;
-mod western_asian;
 
 /// What a phrase says about the sentence that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +20,8 @@ pub(super) enum Kind {
     /// It orders the user to give something, without a "please": in a list that is as likely a step of an instruction. Rows of kind
     /// [`Kind::Request`] that begin with `^` are of this kind.
     Order,
+    /// It orders the user to give something, in the words of a step of an instruction: counts in a short reply only.
+    Step,
     /// It offers more help.
     Closer,
     /// It asks, though it holds words of an offer: "to assist you further, which …".
@@ -43,10 +36,20 @@ pub(super) enum Kind {
     Done,
     /// It speaks to the user, or of the agent and the user.
     Address,
-    /// It leaves the answer open or gives a choice: "which", "or".
+    /// It leaves the answer open: "which".
     Open,
+    /// It gives a choice: "or".
+    Choice,
+    /// A yes alone would not do: "any", "another", "specify".
+    Vague,
     /// A yes or no is asked for.
     Approval,
+    /// What the user would like: of a question that leaves nothing open the answer is a yes or no.
+    Wish,
+    /// To go on. A question for that is one for approval; what is needed to go on is something else.
+    Proceed,
+    /// To tell more of what was told: after a long answer an offer, not a question.
+    Offer,
     /// The agent asks leave to act, whatever the object: "shall I".
     Leave,
     /// A password or the like is named.
@@ -59,25 +62,96 @@ pub(super) enum Kind {
     Make,
     /// … which consists of questions.
     Questions,
+    /// … or in which questions are at home: a letter, an advertisement …
+    Piece,
     /// … or which repeats what the user gave: a translation, a correction.
     Repeat,
+    /// The agent takes up the order and has not fulfilled it: "sure", "happy to".
+    Willing,
 }
 
-const KINDS: usize = 19;
-
-pub(super) type Row = (Kind, &'static str);
-
-const TABLES: &[&[Row]] = &[
-    english::ROWS,
-    chinese::ROWS,
-    japanese::ROWS,
-    romance::ROWS,
-    german_dutch::ROWS,
-    slavic::ROWS,
-    western_asian::ROWS,
-    southern::ROWS,
-    asian::ROWS,
+/// The kinds by the names that they have in the files.
+const KINDS: [(&str, Kind); 27] = [
+    ("question", Kind::Question),
+    ("request", Kind::Request),
+    ("order", Kind::Order),
+    ("step", Kind::Step),
+    ("closer", Kind::Closer),
+    ("still", Kind::Still),
+    ("not", Kind::Not),
+    ("courtesy", Kind::Courtesy),
+    ("follow", Kind::Follow),
+    ("done", Kind::Done),
+    ("address", Kind::Address),
+    ("open", Kind::Open),
+    ("choice", Kind::Choice),
+    ("vague", Kind::Vague),
+    ("approval", Kind::Approval),
+    ("wish", Kind::Wish),
+    ("proceed", Kind::Proceed),
+    ("offer", Kind::Offer),
+    ("leave", Kind::Leave),
+    ("credential", Kind::Credential),
+    ("artifact", Kind::Artifact),
+    ("document", Kind::Document),
+    ("make", Kind::Make),
+    ("questions", Kind::Questions),
+    ("piece", Kind::Piece),
+    ("repeat", Kind::Repeat),
+    ("willing", Kind::Willing),
 ];
+
+type Row = (Kind, &'static str);
+
+const FILES: &[&str] = &[
+    include_str!("words/am_ha_yo_zu.txt"),
+    include_str!("words/ar.txt"),
+    include_str!("words/bn.txt"),
+    include_str!("words/cs.txt"),
+    include_str!("words/de.txt"),
+    include_str!("words/el.txt"),
+    include_str!("words/en.txt"),
+    include_str!("words/es.txt"),
+    include_str!("words/fa.txt"),
+    include_str!("words/fi.txt"),
+    include_str!("words/fil.txt"),
+    include_str!("words/fr.txt"),
+    include_str!("words/he.txt"),
+    include_str!("words/hi.txt"),
+    include_str!("words/hu.txt"),
+    include_str!("words/hy_ka.txt"),
+    include_str!("words/id.txt"),
+    include_str!("words/it.txt"),
+    include_str!("words/ja.txt"),
+    include_str!("words/ko.txt"),
+    include_str!("words/my_km_lo.txt"),
+    include_str!("words/nl.txt"),
+    include_str!("words/pl.txt"),
+    include_str!("words/pt.txt"),
+    include_str!("words/ro.txt"),
+    include_str!("words/ru.txt"),
+    include_str!("words/sv_da_no.txt"),
+    include_str!("words/sw.txt"),
+    include_str!("words/ta_te.txt"),
+    include_str!("words/th.txt"),
+    include_str!("words/tr_az.txt"),
+    include_str!("words/uk.txt"),
+    include_str!("words/ur.txt"),
+    include_str!("words/vi.txt"),
+    include_str!("words/zh.txt"),
+];
+
+/// The phrases of a file. A line that is not indented names the kind of those below it, or is a comment.
+fn rows(file: &'static str) -> impl Iterator<Item = Row> {
+    let mut kind = None;
+    file.lines().flat_map(move |line| {
+        if !line.starts_with(' ') {
+            kind = KINDS.iter().find(|(name, _)| *name == line).map(|(_, kind)| *kind);
+        }
+        let kind = kind.filter(|_| line.starts_with(' '));
+        kind.into_iter().flat_map(move |kind| line.split('|').map(move |phrase| (kind, phrase.trim())))
+    })
+}
 
 /// No sentence is searched beyond this: what asks stands at its start or its end.
 const REACH: usize = 400;
@@ -88,7 +162,7 @@ const GAP: usize = 60;
 
 /// Where the first phrase of each kind was found.
 #[derive(Debug, Default)]
-pub(super) struct Found([Option<(usize, usize)>; KINDS]);
+pub(super) struct Found([Option<(usize, usize)>; KINDS.len()]);
 
 impl Found {
     pub(super) fn has(&self, kind: Kind) -> bool {
@@ -110,7 +184,7 @@ fn begins(first: char, second: Option<char>) -> Start {
 /// Rows by their beginning, sorted.
 static INDEX: LazyLock<Vec<(Start, Vec<Row>)>> = LazyLock::new(|| {
     let mut rows: Vec<(Start, Row)> =
-        TABLES.iter().copied().flatten().filter_map(|row| Some((start(row.1)?, *row))).collect();
+        FILES.iter().copied().flat_map(rows).filter_map(|row| Some((start(row.1)?, row))).collect();
     rows.sort_by_key(|(start, _)| *start);
     rows.chunk_by(|a, b| a.0 == b.0).map(|same| (same[0].0, same.iter().map(|(_, row)| *row).collect())).collect()
 });
@@ -168,7 +242,7 @@ fn look_for(start: Start, text: &str, at: usize, place: Place, found: &mut Found
     let Ok(i) = INDEX.binary_search_by_key(&start, |(start, _)| *start) else { return };
     for &(kind, phrase) in &INDEX[i].1 {
         let kind = if kind == Kind::Request && phrase.starts_with('^') { Kind::Order } else { kind };
-        if kind == Kind::Order && !place.start {
+        if matches!(kind, Kind::Order | Kind::Step) && !place.start {
             continue;
         }
         let slot = &mut found.0[kind as usize];
@@ -276,4 +350,26 @@ fn is_separator(c: char) -> bool {
             | '…'
             | '。'
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_files_is_a_kind_a_comment_or_phrases_in_lower_case() {
+        for (line, file) in FILES.iter().flat_map(|file| file.lines().map(move |line| (line, file.lines().next()))) {
+            let known = line.is_empty() || line.starts_with('#') || KINDS.iter().any(|(name, _)| *name == line);
+            assert!(known || line.starts_with("  "), "{file:?}: {line}");
+        }
+        for (kind, phrase) in FILES.iter().copied().flat_map(rows) {
+            assert!(start(phrase).is_some_and(|(first, _)| first.is_alphanumeric()), "{kind:?} {phrase}");
+            assert_eq!(phrase.to_lowercase(), phrase, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn kinds_are_numbered_as_they_are_listed() {
+        assert!(KINDS.iter().enumerate().all(|(at, (_, kind))| *kind as usize == at));
+    }
 }
