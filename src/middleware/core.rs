@@ -1,7 +1,7 @@
 //! What all requests of a layer share.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::BoxFuture;
@@ -74,6 +74,8 @@ pub(super) struct Core {
     pub(super) push: Option<Arc<Relay>>,
     /// Whether another proxy in front is believed.
     pub(super) trusts_hop: bool,
+    /// The base at which the agent reaches the layer, once it is known.
+    pub(super) reached_at: OnceLock<String>,
     /// Calls to the agent that can be dropped at the client's wish.
     cancels: Mutex<HashMap<TaskKey, Arc<Notify>>>,
     /// Who reads which turn.
@@ -101,6 +103,7 @@ impl Core {
             card: None,
             push: None,
             trusts_hop: false,
+            reached_at: OnceLock::new(),
             cancels: Mutex::default(),
             readers: Readers::default(),
             queues: Queues::default(),

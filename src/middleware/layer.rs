@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::{Request, Response, header};
+use http::{Method, Request, Response, header};
 use http_body::Body;
 use tokio_util::sync::CancellationToken;
 use tower_layer::Layer;
@@ -20,11 +20,11 @@ use super::left::ClientLeft;
 use super::push::{self, Relay};
 use super::reading::{self, ReadError};
 use super::send::Exchange;
-use super::{HOP_HEADER, operate, respond};
+use super::{HOP_HEADER, fetch, operate, respond};
 use crate::a2a::{Binding, Verb, jsonrpc};
 use crate::conversation::policy::{Mode, OnDisconnect, Policy};
 use crate::conversation::principal::{Principal, RouteId, Unidentified};
-use crate::exchange::{Foreign, Refusal, extension_is_active};
+use crate::exchange::{Foreign, Refusal, extension_is_active, transcript_of};
 use crate::json::Doc;
 use crate::store::Store;
 
@@ -75,6 +75,13 @@ impl ConversationLayer {
             core.trusts_hop = true;
         }
         self
+    }
+
+    /// Tells under which base URL the agent reaches this layer: from then on messages can point it to their conversation
+    /// ([`HistoryPolicy::AgentFetched`](crate::conversation::policy::HistoryPolicy::AgentFetched)), and what it fetches there is answered. Said
+    /// once; later calls have no effect.
+    pub fn reached_at(&self, base: &str) {
+        let _ = self.core.reached_at.set(base.trim_end_matches('/').to_owned());
     }
 
     /// Ends every request that still waits for its agent, now: with an error that says that the proxy stops, in a stream as its last event, so
@@ -146,6 +153,10 @@ where
         if let Some(binding) = foreign(&request).filter(|_| self.core.policy.mode == Mode::Converse) {
             return Box::pin(std::future::ready(Ok(respond::foreign(binding))));
         }
+        if let Some(context_id) = self.asks_for_transcript(&request) {
+            let (core, (head, _)) = (Arc::clone(&self.core), request.into_parts());
+            return Box::pin(async move { Ok(fetch::fetch(&core, &head, &context_id).await) });
+        }
         if !may_be_ours(&request) {
             let answer = inner.call(request.map(RequestBody::untouched));
             return Box::pin(async move { Ok(answer.await?.map(ReplyBody::untouched)) });
@@ -164,6 +175,14 @@ where
             }
         });
         Box::pin(Finish::new(work, tracker, gone))
+    }
+}
+
+impl<S> Conversation<S> {
+    /// The context whose transcript a request asks for.
+    fn asks_for_transcript<B>(&self, request: &Request<B>) -> Option<String> {
+        self.core.reached_at.get().filter(|_| request.method() == Method::GET)?;
+        transcript_of(request.uri().path())
     }
 }
 
@@ -227,12 +246,18 @@ where
         principal: head.extensions.get::<Principal>().cloned().unwrap_or_default(),
         identified: head.extensions.get::<Unidentified>().is_none(),
         active: extension_is_active(&head.headers),
+        conversation: None,
         gone,
         core,
         agent,
     };
+    exchange.conversation = exchange.core.conversation(&exchange.route, &exchange.principal, &head.headers);
+    let token = exchange.core.token(&head.headers);
     let (binding, streams) = (call.binding.clone(), call.verb.streams());
     let work = async {
+        if let Some(token) = token {
+            return exchange.fetched(&call, token).await;
+        }
         match call.verb {
             Verb::Send | Verb::Stream => exchange.send(call, bytes.clone()).await,
             Verb::Subscribe => exchange.subscribe(&call, bytes.clone()).await,

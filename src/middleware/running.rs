@@ -93,6 +93,18 @@ impl Running {
         works && self.guard.key().is_none()
     }
 
+    /// Tells others how the turn stands that is read here.
+    pub(super) async fn say_where_it_stands(&self, now: u64) -> Result<(), StoreError> {
+        let pending = Pending {
+            opening: Arc::clone(&self.turn.opening),
+            bound: self.bound.clone(),
+            state: self.turn.state().unwrap_or(self.left),
+            idle: false,
+            looked_at: now,
+        };
+        self.guard.observe(pending).await
+    }
+
     /// The response ends, the turn does not: whoever sees its end settles it.
     pub(super) async fn leave_unsettled(&mut self, now: u64) -> Result<(), StoreError> {
         let pending = Pending {

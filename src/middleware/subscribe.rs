@@ -16,7 +16,7 @@ use super::acquire::SUPERSEDED;
 use super::body::ReplyBody;
 use super::core::timestamp;
 use super::guard::Guard;
-use super::listeners::{BACKLOG, Heard, Listener};
+use super::listeners::{BACKLOG, Heard, Knock, Listener};
 use super::operate::{Subject, originals};
 use super::pumped::Client;
 use super::send::{Exchange, Outcome, wrapped};
@@ -60,6 +60,16 @@ impl Exchange {
     }
 
     fn subscription(self, task: String, call: &Call<'_, '_>) -> Response<ReplyBody> {
+        self.subscription_beside(task, call, std::future::pending())
+    }
+
+    /// What a client hears that listens to the turn of `task`, while something else is done beside, for as long as it listens.
+    pub(super) fn subscription_beside(
+        self,
+        task: String,
+        call: &Call<'_, '_>,
+        beside: impl Future<Output = ()> + Send + 'static,
+    ) -> Response<ReplyBody> {
         let core = Arc::clone(&self.core);
         let (out, pieces) = Client::new();
         let subscription = Subscription {
@@ -70,7 +80,14 @@ impl Exchange {
             out,
             began: false,
         };
-        respond::stream(core.pumped(Box::pin(subscription.run()), pieces))
+        let work = async move {
+            let beside = async {
+                beside.await;
+                std::future::pending::<()>().await;
+            };
+            select(std::pin::pin!(subscription.run()), std::pin::pin!(beside)).await;
+        };
+        respond::stream(core.pumped(Box::pin(work), pieces))
     }
 }
 
@@ -151,7 +168,7 @@ impl Subscription {
         let (out, mut events) = mpsc::channel(BACKLOG);
         let behind = Arc::new(AtomicUsize::new(0));
         let listener = Listener { binding: self.binding.clone(), fresh: !self.began, out, behind: Arc::clone(&behind) };
-        if entry.send(listener).await.is_err() {
+        if entry.send(Knock::Listens(listener)).await.is_err() {
             return Listened::Alone;
         }
         loop {

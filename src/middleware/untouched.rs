@@ -83,6 +83,7 @@ impl Exchange {
                 guard.release().await;
                 return None;
             }
+            Acquired::Read(_) => return None,
             Acquired::Busy(_) | Acquired::Stopped(_) => {
                 tracing::info!(
                     route = self.route.as_str(),
@@ -92,24 +93,13 @@ impl Exchange {
             }
         };
         let secret = self.core.store.secret();
-        let plan = Plan {
-            context: &context,
-            context_id: (!place.provisional).then_some(&*place.key.context_id),
-            task: None,
-            follows: None,
-            references: &[],
-            policy: &self.core.policy,
-            active: self.active,
-            secret: &secret,
-            now: self.core.now(),
-            callback: None,
-        };
+        let plan = Plan { key: (!place.provisional).then_some(&place.key), ..self.plan(&context, &secret) };
         let Ok(opened) = open(send, &plan) else {
             tracing::info!(route = self.route.as_str(), "would have refused a send: it is too large");
             guard.release().await;
             return None;
         };
-        let context_id = plan.context_id.map(str::to_owned);
+        let context_id = plan.context_id().map(str::to_owned);
         let turn = self.machine(&context, opened.opening, opened.chain);
         Some(Running::begun(guard, context, turn, context_id, opened.injected))
     }

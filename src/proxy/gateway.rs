@@ -63,6 +63,10 @@ impl Gateway {
             Mount { agent: layered(&layer, upstream), card: Some(cards.service()) }
         })
         .await?;
+        let agents = config.agent_base(proxy.local_addr(), proxy.public_url());
+        for (route, layer) in config.routes.iter().zip(&layers) {
+            layer.reached_at(&format!("{agents}{}", route.prefix));
+        }
         let public = proxy.public_url().to_string();
         for (route, found) in config.routes.iter().zip(&found) {
             found.cards.set_base(&format!("{}{}", public.trim_end_matches('/'), route.prefix));
@@ -202,7 +206,10 @@ fn callers(identity: &Identity, loopback: bool) -> String {
             "told apart by their Authorization header; those without are forwarded without conversation".to_owned()
         }
         (Identity::Header(name), _) => {
-            format!("told apart by the header {name}, which a trusted proxy in front must set")
+            format!(
+                "told apart by the header {name}, which a trusted proxy in front must set; those without are forwarded without \
+                 conversation"
+            )
         }
         (Identity::Anonymous, _) => "all one principal: whoever knows a contextId can go on with it".to_owned(),
     }

@@ -78,6 +78,7 @@ where
         active: false,
         core: Arc::clone(&core),
         agent,
+        conversation: None,
         gone: CancellationToken::new(),
     };
     answer(Pushed { exchange, relay, name }.take_in(&bytes).await)

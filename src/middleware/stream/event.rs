@@ -65,11 +65,13 @@ impl Pump {
             return self.snapshot(*task, shape).await;
         }
         self.gap &= !matches!(payload, Payload::Task(_));
+        let before = self.running.turn.state();
         self.running.turn.hear(payload, shape);
         if !self.bind(payload).await {
             return Next::Done;
         }
         push::under_way(&mut self.running).await;
+        self.follow(before).await;
         if payload.state().is_some_and(State::settles) || matches!(payload, Payload::Message(_)) {
             self.finish(event, doc, payload, shape).await
         } else {
