@@ -21,6 +21,7 @@ pub mod health;
 pub mod identity;
 pub mod inflow;
 pub mod listener;
+pub mod push;
 #[cfg(feature = "redis")]
 mod redis;
 pub mod refusal;

@@ -46,3 +46,21 @@ async fn while_redis_is_away_sends_are_refused_in_time_and_recover_by_themselves
         assert_eq!(shown.matches("\"I am back\"").count(), turns - 1, "{shown}");
     }
 }
+
+/// The README says how often: told by how long a turn takes on a slow way.
+#[tokio::test]
+async fn a_turn_waits_for_redis_as_often_as_is_said() {
+    let round_trip = Duration::from_millis(100);
+    let server = Server::start("redis-server", free_port(), &["--save", ""]);
+    let (relay, agent) = (Relay::to(server.port).await, Agent::saying(clerk));
+    let [proxy] = proxies::<1>(&format!("redis://127.0.0.1:{}", relay.port), &agent).await;
+    proxy.call("/", &send("c", None, "Hello")).await;
+    relay.set(Way::Open(round_trip / 2));
+    let mut quickest = u128::MAX;
+    for _ in 0..3 {
+        let begun = Instant::now();
+        assert_eq!(state(&proxy.call("/", &send("c", None, "Hello")).await).0, "COMPLETED");
+        quickest = quickest.min(begun.elapsed().as_millis() / round_trip.as_millis());
+    }
+    assert_eq!(quickest, 6);
+}
