@@ -7,5 +7,5 @@ mod send;
 
 pub use binding::Foreign;
 pub use open::{Opened, Plan, join, open, redacted};
-pub use refusal::{BUSY_CODE, Refusal, busy_task, sse_event};
+pub use refusal::{BUSY_CODE, Refusal, busy_task, error_event, sse_event};
 pub use send::{Asked, Send, extension_is_active};

@@ -1,5 +1,7 @@
 //! The layer and its service: what is ours is told from what is not.
 
+mod rest;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,7 +21,8 @@ use super::left::ClientLeft;
 use super::reading::{self, ReadError};
 use super::send::Exchange;
 use super::{HOP_HEADER, operate, respond};
-use crate::a2a::{Binding, Verb, jsonrpc};
+use crate::a2a::rest::Operation;
+use crate::a2a::{Binding, Call, Endpoint, Verb, jsonrpc};
 use crate::conversation::policy::{Mode, OnDisconnect, Policy};
 use crate::conversation::principal::{Principal, RouteId, Unidentified};
 use crate::exchange::{Foreign, Refusal, extension_is_active};
@@ -122,7 +125,11 @@ where
         if let Some(binding) = foreign(&request).filter(|_| self.core.policy.mode == Mode::Converse) {
             return Box::pin(std::future::ready(Ok(respond::foreign(binding))));
         }
-        if !may_be_ours(&request) {
+        let operation = match self.operation(&request) {
+            Ok(operation) => operation,
+            Err(refused) => return Box::pin(std::future::ready(Ok(refused))),
+        };
+        if operation.is_none() && !may_be_ours(&request) {
             let answer = inner.call(request.map(RequestBody::untouched));
             return Box::pin(async move { Ok(answer.await?.map(ReplyBody::untouched)) });
         }
@@ -131,8 +138,14 @@ where
         let tracker = finishes.then(|| core.tracker.clone());
         let left = request.extensions().get::<ClientLeft>().filter(|_| !finishes).cloned();
         let (head, body) = request.into_parts();
-        let work = serve(core, inner, head, boxed(body));
         let work = Box::pin(async move {
+            let body = boxed(body);
+            let work = async {
+                match operation {
+                    Some(operation) => rest::serve(core, inner, head, body, operation).await,
+                    None => serve(core, inner, head, body).await,
+                }
+            };
             match ClientLeft::unless(left.as_ref(), work).await {
                 Some(answer) => Ok(answer?.map(|body| body.unless(left.as_ref()))),
                 None => Ok(respond::refused(&Refusal::client_left(), &Binding::json_rpc(), false)),
@@ -142,12 +155,30 @@ where
     }
 }
 
+impl<S> Conversation<S> {
+    /// The operation of HTTP+JSON that a request is; or what refuses it, where it may be one and cannot be read as one.
+    fn operation<B>(&self, request: &Request<B>) -> Result<Option<Operation>, Response<ReplyBody>> {
+        if request.headers().contains_key(HOP_HEADER) {
+            return Ok(None);
+        }
+        rest::read(request).or_else(|refusal| {
+            if self.core.policy.mode == Mode::Observe {
+                return Ok(None);
+            }
+            let query = request.uri().query().unwrap_or_default();
+            let base = if request.uri().path().contains("/v1/") { "/v1" } else { "" };
+            let dialect = rest::dialect_of(base, request.headers(), query);
+            Err(respond::refused(&refusal, &crate::a2a::rest::binding(dialect), false))
+        })
+    }
+}
+
 fn foreign<B>(request: &Request<B>) -> Option<Foreign> {
     if request.headers().contains_key(HOP_HEADER) {
         return None;
     }
     let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    Foreign::of(request.method(), request.uri().path(), content_type)
+    Foreign::of(request.uri().path(), content_type)
 }
 
 /// Whether a request may be an operation of A2A. Its content type does not tell: the widespread Python servers read any POST as JSON.
@@ -193,8 +224,32 @@ where
             return Ok(respond::refused(&Refusal::unreadable(fault.code, fault.why), &binding, false));
         }
     };
+    let call = Call { endpoint: Endpoint::JsonRpc { target: target_of(&head.uri) }, ..call };
+    converse(core, inner, head, call, bytes.clone()).await
+}
+
+/// Path and query, as a request line has them.
+fn target_of(uri: &http::Uri) -> String {
+    uri.path_and_query().map(|target| target.as_str().to_owned()).unwrap_or_default()
+}
+
+/// Does what a call asks for.
+async fn converse<S, B2>(
+    core: Arc<Core>,
+    inner: S,
+    head: http::request::Parts,
+    call: Call<'_, '_>,
+    bytes: Bytes,
+) -> Result<Response<ReplyBody>, S::Error>
+where
+    S: Service<Request<RequestBody>, Response = Response<B2>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Into<BoxError> + Send + 'static,
+    B2: Body<Data = Bytes> + Send + 'static,
+    B2::Error: Into<BoxError>,
+{
     log_body("from the client", &bytes);
-    let agent = Agent::new(inner, &head, &call.binding, &core.policy);
+    let agent = Agent::new(inner, &head, &call, &core.policy);
     let mut exchange = Exchange {
         route: head.extensions.get::<RouteId>().cloned().unwrap_or_default(),
         principal: head.extensions.get::<Principal>().cloned().unwrap_or_default(),

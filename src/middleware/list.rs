@@ -13,7 +13,7 @@ const LARGEST_PAGE: u64 = 100;
 
 impl Exchange {
     pub(super) async fn list(&self, call: &Call<'_, '_>) -> Outcome {
-        if call.dialect == Dialect::V03 {
+        if call.dialect.is_of_03() {
             return Err(Refusal::no_method("tasks/list"));
         }
         if !self.identified {
@@ -56,7 +56,7 @@ impl Exchange {
             quote(&token),
             listed.total
         );
-        Ok(respond::own(&call.binding.wrap(&result), false, 200))
+        Ok(respond::own(&call.binding, &result, false))
     }
 }
 
