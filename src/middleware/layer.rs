@@ -21,7 +21,6 @@ use super::left::ClientLeft;
 use super::reading::{self, ReadError};
 use super::send::Exchange;
 use super::{HOP_HEADER, operate, respond};
-use crate::a2a::rest::Operation;
 use crate::a2a::{Binding, Call, Endpoint, Verb, jsonrpc};
 use crate::conversation::policy::{Mode, OnDisconnect, Policy};
 use crate::conversation::principal::{Principal, RouteId, Unidentified};
@@ -125,9 +124,10 @@ where
         if let Some(binding) = foreign(&request).filter(|_| self.core.policy.mode == Mode::Converse) {
             return Box::pin(std::future::ready(Ok(respond::foreign(binding))));
         }
-        let operation = match self.operation(&request) {
+        let operation = match rest::read(&request) {
             Ok(operation) => operation,
-            Err(refused) => return Box::pin(std::future::ready(Ok(refused))),
+            Err(_) if self.core.policy.mode == Mode::Observe => None,
+            Err(refusal) => return Box::pin(std::future::ready(Ok(rest::refused(&request, &refusal)))),
         };
         if operation.is_none() && !may_be_ours(&request) {
             let answer = inner.call(request.map(RequestBody::untouched));
@@ -152,24 +152,6 @@ where
             }
         });
         Box::pin(Finish::new(work, tracker))
-    }
-}
-
-impl<S> Conversation<S> {
-    /// The operation of HTTP+JSON that a request is; or what refuses it, where it may be one and cannot be read as one.
-    fn operation<B>(&self, request: &Request<B>) -> Result<Option<Operation>, Response<ReplyBody>> {
-        if request.headers().contains_key(HOP_HEADER) {
-            return Ok(None);
-        }
-        rest::read(request).or_else(|refusal| {
-            if self.core.policy.mode == Mode::Observe {
-                return Ok(None);
-            }
-            let query = request.uri().query().unwrap_or_default();
-            let base = if request.uri().path().contains("/v1/") { "/v1" } else { "" };
-            let dialect = rest::dialect_of(base, request.headers(), query);
-            Err(respond::refused(&refusal, &crate::a2a::rest::binding(dialect), false))
-        })
     }
 }
 

@@ -15,13 +15,16 @@ use crate::exchange::Refusal;
 use crate::json::{Doc, Edits, Kind, Value};
 use crate::middleware::body::{BoxError, Boxed, ReplyBody, RequestBody};
 use crate::middleware::core::Core;
-use crate::middleware::respond;
+use crate::middleware::{HOP_HEADER, respond};
 
 /// Headers by which some frameworks read a request with another method than its own: past the guard, and as somebody else's.
 const OVERRIDES: [&str; 3] = ["x-http-method-override", "x-http-method", "x-method-override"];
 
 /// What a request is, by method, path and headers.
 pub(super) fn read<B>(request: &Request<B>) -> Result<Option<Operation>, Refusal> {
+    if request.headers().contains_key(HOP_HEADER) {
+        return Ok(None);
+    }
     let path = request.uri().path();
     if let Some(name) = OVERRIDES.iter().find(|name| request.headers().contains_key(**name))
         && rest::may_be_any(path)
@@ -31,8 +34,15 @@ pub(super) fn read<B>(request: &Request<B>) -> Result<Option<Operation>, Refusal
     Operation::read(request.method(), path).map_err(Refusal::misread)
 }
 
+/// The answer to what may be an operation and cannot be read as one.
+pub(super) fn refused<B>(request: &Request<B>, refusal: &Refusal) -> Response<ReplyBody> {
+    let base = if request.uri().path().contains("/v1/") { "/v1" } else { "" };
+    let dialect = dialect_of(base, request.headers(), request.uri().query().unwrap_or_default());
+    respond::refused(refusal, &rest::binding(dialect), false)
+}
+
 /// The dialect of a request, as far as its head tells.
-pub(super) fn dialect_of(base: &str, headers: &HeaderMap, query: &str) -> Dialect {
+fn dialect_of(base: &str, headers: &HeaderMap, query: &str) -> Dialect {
     let header = headers.get("a2a-version").and_then(|value| value.to_str().ok()).map(str::to_owned);
     let version = header.or_else(|| rest::in_query(query, "A2A-Version"));
     rest::dialect(base, version.as_deref())
