@@ -6,7 +6,7 @@ use super::core::{Core, mint, timestamp};
 use super::guard::Guard;
 use super::push;
 use super::settle::Ended;
-use crate::a2a::{Dialect, Part, Payload, Shape, State};
+use crate::a2a::{Part, Payload, Shape, State};
 use crate::context::Context;
 use crate::json::Edits;
 use crate::store::{Bind, Pending, StoreError};
@@ -150,7 +150,7 @@ impl Running {
             (payload, &told, ended.and_then(|ended| ended.turn.as_deref()), bound.task_id.is_empty())
         {
             // A message that answers an open task is reported as that task.
-            let dialect = if shape.wrapped { Dialect::V10 } else { shape.dialect };
+            let dialect = shape.made_in();
             let task = task_of_message(&view, turn, dialect, told, &timestamp(turn.settled_at));
             return Some(if shape.wrapped { format!("{{\"task\":{task}}}") } else { task });
         }

@@ -285,15 +285,12 @@ impl Exchange {
 /// A noun made here, as the answer to a send.
 pub(super) fn own_result(send: &Send<'_, '_>, name: &str, noun: &str, shape: Shape) -> Response<ReplyBody> {
     let result = if shape.wrapped { format!("{{\"{name}\":{noun}}}") } else { noun.to_owned() };
-    respond::own(&send.call.binding.wrap(&result), send.call.verb.streams(), 200)
+    respond::own(&send.call.binding, &result, send.call.verb.streams())
 }
 
-/// A result's noun in 1.0's wrapper, bare in 0.3.
+/// A result's noun, in a wrapper where the dialect has one.
 pub(super) fn wrapped(name: &str, noun: &str, dialect: Dialect) -> String {
-    match dialect {
-        Dialect::V03 => noun.to_owned(),
-        Dialect::V10 => format!("{{\"{name}\":{noun}}}"),
-    }
+    if dialect.wraps() { format!("{{\"{name}\":{noun}}}") } else { noun.to_owned() }
 }
 
 pub(super) fn refused_task(refused: &Refused, dialect: Dialect) -> String {
