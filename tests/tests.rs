@@ -13,6 +13,7 @@ mod conversations;
 #[cfg(feature = "proxy")]
 mod digest;
 mod digests;
+mod fetched;
 mod guard;
 mod hostile;
 #[cfg(feature = "proxy")]
@@ -21,10 +22,14 @@ mod in_process;
 mod left_out;
 mod observe;
 mod operations;
+mod parallel;
+mod push;
 mod question;
+mod queue;
 mod record;
 mod replies;
 mod rewrites;
+mod settings;
 mod slow;
 mod streams;
 mod support;

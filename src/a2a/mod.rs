@@ -13,7 +13,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use call::{Binding, Call, Verb};
+pub use call::{Binding, Call, Push, Verb};
 pub use noun::{
     ArtifactUpdate, Artifacts, Message, Payload, Shape, StatusUpdate, Task, artifact_update, message, status_update,
     task,

@@ -15,10 +15,10 @@ use super::HOP_HEADER;
 use super::body::{BoxError, RequestBody};
 use super::core::mint;
 use super::reading::{self, ReadError};
-use crate::a2a::{Binding, Dialect, Verb, jsonrpc};
+use crate::a2a::{Binding, Dialect, Push, Verb, jsonrpc};
 use crate::conversation::policy::Policy;
 use crate::exchange::Refusal;
-use crate::json::quote;
+use crate::json::{Doc, quote};
 use crate::turn::Opening;
 
 /// The body of an answer of the agent.
@@ -89,6 +89,11 @@ impl Agent {
             timeouts: policy.timeouts,
             reply_bytes: policy.limits.reply_bytes,
         }
+    }
+
+    /// Where it is called.
+    pub(super) fn path(&self) -> &str {
+        self.uri.path_and_query().map_or("/", |path| path.as_str())
     }
 
     /// How the client's request is carried.
@@ -191,6 +196,16 @@ impl Agent {
     }
 
     /// Subscribes to a task of the turn that began with `opening`, in the proxy's own name.
+    /// Sets a push configuration, in the proxy's own name.
+    pub(super) async fn set_push(&mut self, params: &str, dialect: Dialect, within: Duration) -> Result<(), Refusal> {
+        let answer = self.ask(Verb::Push(Push::Set), dialect, params, within).await?;
+        let said = Doc::scan(&answer.body).ok().filter(|_| answer.head.status.is_success());
+        match said.is_some_and(|said| answer.binding.result_of(said.root()).is_some()) {
+            true => Ok(()),
+            false => Err(Refusal::malformed("it takes no push configuration")),
+        }
+    }
+
     pub(super) async fn subscribe(&mut self, id: &str, opening: &Opening) -> Result<Got, Refusal> {
         let body = own_call(Verb::Subscribe, opening.dialect, &format!("{{\"id\":{}}}", quote(id)));
         let exchange = tokio::time::timeout(self.timeouts.idle, self.exchange(body.into(), true));

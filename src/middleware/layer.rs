@@ -7,8 +7,9 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::{Request, Response, header};
+use http::{Method, Request, Response, header};
 use http_body::Body;
+use tokio_util::sync::CancellationToken;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -16,13 +17,14 @@ use super::agent::{Agent, log_body};
 use super::body::{BoxError, Boxed, Finish, ReplyBody, RequestBody, boxed};
 use super::core::{CardRewrite, Clock, Core, SystemClock};
 use super::left::ClientLeft;
+use super::push::{self, Relay};
 use super::reading::{self, ReadError};
 use super::send::Exchange;
-use super::{HOP_HEADER, operate, respond};
+use super::{HOP_HEADER, fetch, operate, respond};
 use crate::a2a::{Binding, Verb, jsonrpc};
 use crate::conversation::policy::{Mode, OnDisconnect, Policy};
 use crate::conversation::principal::{Principal, RouteId, Unidentified};
-use crate::exchange::{Foreign, Refusal, extension_is_active};
+use crate::exchange::{Foreign, Refusal, extension_is_active, transcript_of};
 use crate::json::Doc;
 use crate::store::Store;
 
@@ -55,6 +57,16 @@ impl ConversationLayer {
         self
     }
 
+    /// Relays push notifications. To be called before the layer is used; without it they are refused. The store's outbox is to be emptied by
+    /// whoever calls this, and the agent's pushes to come in as any other request.
+    #[must_use]
+    pub fn with_push(mut self, relay: Arc<Relay>) -> Self {
+        if let Some(core) = Arc::get_mut(&mut self.core) {
+            core.push = Some(relay);
+        }
+        self
+    }
+
     /// Leaves alone what another proxy in front has put into its conversation already, told by [`HOP_HEADER`]: only where clients cannot
     /// reach the layer but through that proxy, since the header is a way past guard and identity. To be called before the layer is used.
     #[must_use]
@@ -63,6 +75,13 @@ impl ConversationLayer {
             core.trusts_hop = true;
         }
         self
+    }
+
+    /// Tells under which base URL the agent reaches this layer: from then on messages can point it to their conversation
+    /// ([`HistoryPolicy::AgentFetched`](crate::conversation::policy::HistoryPolicy::AgentFetched)), and what it fetches there is answered. Said
+    /// once; later calls have no effect.
+    pub fn reached_at(&self, base: &str) {
+        let _ = self.core.reached_at.set(base.trim_end_matches('/').to_owned());
     }
 
     /// Ends every request that still waits for its agent, now: with an error that says that the proxy stops, in a stream as its last event, so
@@ -126,8 +145,17 @@ where
         if !self.core.trusts_hop {
             request.headers_mut().remove(HOP_HEADER);
         }
+        if let Some(name) = push::name(&self.core, &request) {
+            let (head, body) = request.into_parts();
+            let answer = push::call(Arc::clone(&self.core), inner, head, boxed(body), name);
+            return Box::pin(async move { Ok(answer.await) });
+        }
         if let Some(binding) = foreign(&request).filter(|_| self.core.policy.mode == Mode::Converse) {
             return Box::pin(std::future::ready(Ok(respond::foreign(binding))));
+        }
+        if let Some(context_id) = self.asks_for_transcript(&request) {
+            let (core, (head, _)) = (Arc::clone(&self.core), request.into_parts());
+            return Box::pin(async move { Ok(fetch::fetch(&core, &head, &context_id).await) });
         }
         if !may_be_ours(&request) {
             let answer = inner.call(request.map(RequestBody::untouched));
@@ -138,14 +166,23 @@ where
         let tracker = finishes.then(|| core.tracker.clone());
         let left = request.extensions().get::<ClientLeft>().filter(|_| !finishes).cloned();
         let (head, body) = request.into_parts();
-        let work = serve(core, inner, head, boxed(body));
+        let gone = CancellationToken::new();
+        let work = serve(core, inner, head, boxed(body), gone.clone());
         let work = Box::pin(async move {
             match ClientLeft::unless(left.as_ref(), work).await {
                 Some(answer) => Ok(answer?.map(|body| body.unless(left.as_ref()))),
                 None => Ok(respond::refused(&Refusal::client_left(), &Binding::json_rpc(), false)),
             }
         });
-        Box::pin(Finish::new(work, tracker))
+        Box::pin(Finish::new(work, tracker, gone))
+    }
+}
+
+impl<S> Conversation<S> {
+    /// The context whose transcript a request asks for.
+    fn asks_for_transcript<B>(&self, request: &Request<B>) -> Option<String> {
+        self.core.reached_at.get().filter(|_| request.method() == Method::GET)?;
+        transcript_of(request.uri().path())
     }
 }
 
@@ -168,6 +205,7 @@ async fn serve<S, B2>(
     mut inner: S,
     mut head: http::request::Parts,
     body: Boxed,
+    gone: CancellationToken,
 ) -> Result<Response<ReplyBody>, S::Error>
 where
     S: Service<Request<RequestBody>, Response = Response<B2>> + Clone + Send + 'static,
@@ -208,11 +246,18 @@ where
         principal: head.extensions.get::<Principal>().cloned().unwrap_or_default(),
         identified: head.extensions.get::<Unidentified>().is_none(),
         active: extension_is_active(&head.headers),
+        conversation: None,
+        gone,
         core,
         agent,
     };
+    exchange.conversation = exchange.core.conversation(&exchange.route, &exchange.principal, &head.headers);
+    let token = exchange.core.token(&head.headers);
     let (binding, streams) = (call.binding.clone(), call.verb.streams());
     let work = async {
+        if let Some(token) = token {
+            return exchange.fetched(&call, token).await;
+        }
         match call.verb {
             Verb::Send | Verb::Stream => exchange.send(call, bytes.clone()).await,
             Verb::Subscribe => exchange.subscribe(&call, bytes.clone()).await,

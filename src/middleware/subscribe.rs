@@ -16,12 +16,12 @@ use super::acquire::SUPERSEDED;
 use super::body::ReplyBody;
 use super::core::timestamp;
 use super::guard::Guard;
-use super::listeners::{BACKLOG, Heard, Listener};
+use super::listeners::{BACKLOG, Heard, Knock, Listener};
 use super::operate::{Subject, originals};
 use super::pumped::Client;
-use super::respond;
 use super::send::{Exchange, Outcome, wrapped};
 use super::stream::{COMMENT, KEEP_ALIVE, Origin, Pump};
+use super::{recorded, respond};
 use crate::a2a::{Binding, Call, Dialect, State};
 use crate::conversation::policy::{Mode, UnknownIds};
 use crate::conversation::principal::ContextKey;
@@ -60,6 +60,16 @@ impl Exchange {
     }
 
     fn subscription(self, task: String, call: &Call<'_, '_>) -> Response<ReplyBody> {
+        self.subscription_beside(task, call, std::future::pending())
+    }
+
+    /// What a client hears that listens to the turn of `task`, while something else is done beside, for as long as it listens.
+    pub(super) fn subscription_beside(
+        self,
+        task: String,
+        call: &Call<'_, '_>,
+        beside: impl Future<Output = ()> + Send + 'static,
+    ) -> Response<ReplyBody> {
         let core = Arc::clone(&self.core);
         let (out, pieces) = Client::new();
         let subscription = Subscription {
@@ -70,7 +80,14 @@ impl Exchange {
             out,
             began: false,
         };
-        respond::stream(core.pumped(Box::pin(subscription.run()), pieces))
+        let work = async move {
+            let beside = async {
+                beside.await;
+                std::future::pending::<()>().await;
+            };
+            select(std::pin::pin!(subscription.run()), std::pin::pin!(beside)).await;
+        };
+        respond::stream(core.pumped(Box::pin(work), pieces))
     }
 }
 
@@ -125,7 +142,7 @@ impl Subscription {
                     None => {}
                 }
             } else if !self.began
-                && let Listened::Out = self.listen(&subject.found.key).await
+                && let Listened::Out = self.listen(subject.found.key.clone()).await
             {
                 return Ok(None);
             }
@@ -146,12 +163,12 @@ impl Subscription {
         pump.run(None).await;
     }
 
-    async fn listen(&mut self, key: &ContextKey) -> Listened {
-        let Some(entry) = self.exchange.core.readers.of(key) else { return Listened::Alone };
+    async fn listen(&mut self, key: ContextKey) -> Listened {
+        let Some(entry) = self.exchange.core.readers.of(&(key, self.task.clone())) else { return Listened::Alone };
         let (out, mut events) = mpsc::channel(BACKLOG);
         let behind = Arc::new(AtomicUsize::new(0));
         let listener = Listener { binding: self.binding.clone(), fresh: !self.began, out, behind: Arc::clone(&behind) };
-        if entry.send(listener).await.is_err() {
+        if entry.send(Knock::Listens(listener)).await.is_err() {
             return Listened::Alone;
         }
         loop {
@@ -256,7 +273,5 @@ impl Subscription {
 
 /// The turn with which a task settled, as it was recorded.
 fn recorded_turn(subject: &Subject, task: &ClientTask) -> Option<Turn> {
-    let context = &subject.found.context;
-    let failed = context.failed_turn_of(task).filter(|_| task.state != State::InputRequired);
-    failed.or_else(|| context.newest_turn_of(task))
+    recorded::newest_turn(&subject.found.context, task)
 }

@@ -21,6 +21,7 @@ pub mod health;
 pub mod identity;
 pub mod inflow;
 pub mod listener;
+pub mod push;
 pub mod refusal;
 pub mod route;
 pub mod service;

@@ -154,7 +154,7 @@ fn one_setting_alone() {
             "[guard]\nconnections = 3",
             "2:1: error: guard.connections: unknown key; it stands in `[listener]` or `[upstream]`",
         ),
-        ("mode = 'observe'", "1:1: error: mode: unknown key; it stands in `[[route]]`"),
+        ("mode = 'observe'", "1:1: error: mode: unknown key; it stands in `[[route]]` or `[guard]`"),
         ("[history]\nzebra = 3", "2:1: error: history.zebra: unknown key"),
         ("[history.store]", "1:10: error: history.store: unknown key; this table stands at the top level"),
         (

@@ -206,9 +206,10 @@ impl Exchange {
         let told_of =
             question.or(newest.as_ref()).filter(|turn| turn.is_question() && question.is_some() || self.active);
         let under_uri = told_of.map(|turn| continuation(turn, &context.turns, task.state));
+        let plain = newest.as_ref().filter(|turn| task.state == State::Completed && !turn.is_question());
         let told = Told {
             state: task.state,
-            turn: question,
+            turn: question.or(plain),
             continuation: under_uri.as_deref(),
             inline: task.is_open_by_proxy() && self.core.policy.rewrite.inline == Inline::Always,
             failure: failure.as_ref().map(|(id, why)| (&**id, &**why)),

@@ -120,11 +120,14 @@ fn route(url: &str) -> Route {
         policy: Policy::default(),
         identity: Identity::Authorization,
         cors: None,
+        push: None,
     }
 }
 
 fn config(url: &str) -> Config {
     Config {
+        proxy: crate::config::Proxy::default(),
+        push: crate::config::Delivery::default(),
         listener: Listener {
             address: "127.0.0.1:0".parse().unwrap(),
             public_url: None,
