@@ -11,6 +11,8 @@ mod end;
 mod left;
 mod limits;
 mod logs;
+#[cfg(feature = "redis")]
+mod redis;
 mod sockets;
 mod start;
 mod talk;

@@ -45,7 +45,7 @@ impl Gateway {
         for (route, found) in config.routes.iter_mut().zip(&found) {
             route.upstream.url = found.base.clone();
         }
-        let store = memory(&config);
+        let store = store(&config).await?;
         let mut layers = Vec::new();
         let mut relays = Vec::new();
         let wake = Arc::new(Notify::new());
@@ -135,6 +135,14 @@ fn layered(layer: &ConversationLayer, upstream: super::Upstream) -> RouteService
     RouteService::new(layer.layer(upstream))
 }
 
+async fn store(config: &Config) -> Result<Arc<dyn Store>, SetupError> {
+    #[cfg(feature = "redis")]
+    if let Some(url) = &config.store.redis {
+        return super::redis::open(url, &config.store).await;
+    }
+    Ok(memory(config))
+}
+
 fn memory(config: &Config) -> Arc<dyn Store> {
     let limits = MemoryLimits {
         contexts: config.store.contexts,
@@ -162,6 +170,11 @@ fn report(config: &Config, proxy: &Proxy, found: &[Discovered]) -> String {
             "  callers: {}",
             callers(&route.identity, proxy.local_addr().ip().to_canonical().is_loopback())
         );
+    }
+    #[cfg(feature = "redis")]
+    if let Some(url) = &config.store.redis {
+        let _ = writeln!(out, "store: {}", super::redis::place(url));
+        return out;
     }
     let _ = writeln!(
         out,
