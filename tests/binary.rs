@@ -8,6 +8,7 @@ mod wire;
 mod card;
 mod command;
 mod end;
+mod fetched;
 mod left;
 mod limits;
 mod logs;

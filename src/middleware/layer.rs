@@ -25,8 +25,7 @@ use super::send::Exchange;
 use super::{HOP_HEADER, fetch, operate, respond};
 use crate::a2a::{Binding, Call, Endpoint, Verb, jsonrpc};
 use crate::conversation::policy::{Mode, OnDisconnect, Policy};
-use crate::conversation::principal::{Principal, RouteId, Unidentified};
-use crate::exchange::{Foreign, Refusal, extension_is_active, transcript_of};
+use crate::exchange::{Foreign, Refusal, transcript_of};
 use crate::json::Doc;
 use crate::store::Store;
 
@@ -279,28 +278,26 @@ where
 {
     log_body("from the client", &bytes);
     let agent = Agent::new(inner, &head, (&call.binding, &call.endpoint), &core.policy);
-    let concluding = core.concluding.clone();
-    let mut exchange = Exchange {
-        route: head.extensions.get::<RouteId>().cloned().unwrap_or_default(),
-        principal: head.extensions.get::<Principal>().cloned().unwrap_or_default(),
-        identified: head.extensions.get::<Unidentified>().is_none(),
-        active: extension_is_active(&head.headers),
-        conversation: None,
-        gone,
-        core,
-        agent,
-    };
-    exchange.conversation = exchange.core.conversation(&exchange.route, &exchange.principal, &head.headers);
-    let token = exchange.core.token(&head.headers);
+    let token = core.token(&head.headers).map(str::to_owned);
+    Ok(answered(Exchange::new(core, agent, &head, gone), call, bytes, token).await)
+}
+
+async fn answered(
+    mut exchange: Exchange,
+    call: Call<'_, '_>,
+    bytes: Bytes,
+    token: Option<String>,
+) -> Response<ReplyBody> {
+    let concluding = exchange.core.concluding.clone();
     let (binding, streams) = (call.binding.clone(), call.verb.streams());
     let work = async {
         if let Some(token) = token {
-            return exchange.fetched(&call, token).await;
+            return exchange.fetched(&call, &token).await;
         }
         match call.verb {
-            Verb::Send | Verb::Stream => exchange.send(call, bytes.clone()).await,
-            Verb::Subscribe => exchange.subscribe(&call, bytes.clone()).await,
-            _ => operate::operate(&mut exchange, call, bytes.clone()).await,
+            Verb::Send | Verb::Stream => exchange.send(call, bytes).await,
+            Verb::Subscribe => exchange.subscribe(&call, bytes).await,
+            _ => operate::operate(&mut exchange, call, bytes).await,
         }
     };
     // What panics has dropped all that it held, its lease among it; the others go on.
@@ -309,7 +306,7 @@ where
         Some(answer) => answer.unwrap_or_else(|_| Err(Refusal::internal())),
         None => Err(Refusal::stopping()),
     };
-    Ok(answer.unwrap_or_else(|refusal| respond::refused(&refusal, &binding, streams)))
+    answer.unwrap_or_else(|refusal| respond::refused(&refusal, &binding, streams))
 }
 
 async fn passed<S, B2>(mut inner: S, head: http::request::Parts, bytes: Bytes) -> Result<Response<ReplyBody>, S::Error>
