@@ -12,3 +12,5 @@ mod stores;
 mod subscribing;
 mod time;
 mod watch;
+
+pub use stage::TokioClock;

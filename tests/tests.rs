@@ -7,6 +7,8 @@ mod alone;
 mod binary;
 mod broken;
 mod chains;
+#[cfg(feature = "proxy")]
+mod classify;
 mod conversations;
 #[cfg(feature = "proxy")]
 mod digest;
@@ -20,6 +22,7 @@ mod left_out;
 mod observe;
 mod operations;
 mod push;
+mod question;
 mod record;
 mod replies;
 mod rewrites;

@@ -68,6 +68,12 @@ impl Refusal {
         Self { status: 413, ..Self::too_large(limit) }
     }
 
+    /// The proxy stops before the agent's answer is there.
+    pub fn stopping() -> Self {
+        let message = "the proxy stops before the agent's answer is there; a task that it named can be asked for later";
+        Self { reason: Some("PROXY_STOPPING"), ..Self::new(-32603, message) }
+    }
+
     /// The client closed its side before the answer was there, on a route that aborts then: one that only half-closed reads this.
     pub fn client_left() -> Self {
         Self::new(-32603, "the client closed its side of the connection, and the call was aborted")

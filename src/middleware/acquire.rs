@@ -20,7 +20,7 @@ use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::{Source, Turn as Recorded};
 use crate::exchange::{Plan, Refusal, Send, redacted};
 use crate::json::Doc;
-use crate::store::{Begin, Begun, Found, InFlight, Pending};
+use crate::store::{Begin, Begun, Found, InFlight, Pending, Share};
 use crate::task::ClientTask;
 use crate::turn::continuation;
 
@@ -257,6 +257,7 @@ impl Exchange {
             provisional,
             fence: mint_fence(),
             take,
+            share: Share::Alone,
             now: self.core.now(),
             until: self.core.lease_end(),
             max_turn: millis(self.core.policy.guard.max_turn),

@@ -63,6 +63,8 @@ pub(super) struct Core {
     pub(super) tracker: TaskTracker,
     /// Ends what would only wait.
     pub(super) closing: CancellationToken,
+    /// Ends what still waits for the agent, with an answer that says so.
+    pub(super) concluding: CancellationToken,
     pub(super) card: Option<CardRewrite>,
     /// Push notifications are relayed; `None`: they are refused.
     pub(super) push: Option<Arc<Relay>>,
@@ -89,6 +91,7 @@ impl Core {
             clock,
             tracker: TaskTracker::new(),
             closing: CancellationToken::new(),
+            concluding: CancellationToken::new(),
             card: None,
             push: None,
             trusts_hop: false,

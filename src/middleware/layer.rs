@@ -76,6 +76,13 @@ impl ConversationLayer {
         self
     }
 
+    /// Ends every request that still waits for its agent, now: with an error that says that the proxy stops, in a stream as its last event, so
+    /// that no client takes a part for the whole. A turn whose task the agent has named stays unsettled, to be asked for when the proxy is
+    /// back. To be called before connections are cut.
+    pub fn conclude(&self) {
+        self.core.concluding.cancel();
+    }
+
     /// Waits until everything that outlived its request has ended. To be called once no more requests come.
     pub async fn drained(&self) {
         self.core.closing.cancel();
@@ -211,6 +218,7 @@ where
     };
     log_body("from the client", &bytes);
     let agent = Agent::new(inner, &head, &call.binding, &core.policy);
+    let concluding = core.concluding.clone();
     let mut exchange = Exchange {
         route: head.extensions.get::<RouteId>().cloned().unwrap_or_default(),
         principal: head.extensions.get::<Principal>().cloned().unwrap_or_default(),
@@ -228,7 +236,11 @@ where
         }
     };
     // What panics has dropped all that it held, its lease among it; the others go on.
-    let answer = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| Err(Refusal::internal()));
+    let work = AssertUnwindSafe(work).catch_unwind();
+    let answer = match concluding.run_until_cancelled(work).await {
+        Some(answer) => answer.unwrap_or_else(|_| Err(Refusal::internal())),
+        None => Err(Refusal::stopping()),
+    };
     Ok(answer.unwrap_or_else(|refusal| respond::refused(&refusal, &binding, streams)))
 }
 

@@ -129,6 +129,8 @@ enum Step {
     End(Refusal),
     Joined(Listener),
     Canceled,
+    /// The proxy stops.
+    Concluded,
 }
 
 impl Pump {
@@ -227,6 +229,10 @@ impl Pump {
                     self.cancel().await;
                     return Cut::Dropped;
                 }
+                Step::Concluded => {
+                    self.conclude().await;
+                    return Cut::Dropped;
+                }
             }
         }
     }
@@ -243,11 +249,12 @@ impl Pump {
         let idle = self.exchange.core.policy.timeouts.idle;
         let end = self.heard_at + idle;
         let frame = self.running.guard.renewing(next_frame(body, &self.client, end));
-        let stir = self.audience.stir(self.wish.as_ref());
+        let stir = self.exchange.core.concluding.run_until_cancelled(self.audience.stir(self.wish.as_ref()));
         let step = match select(std::pin::pin!(frame), std::pin::pin!(stir)).await {
             Either::Left((frame, _)) => frame,
-            Either::Right((Stir::Joined(listener), _)) => Step::Joined(listener),
-            Either::Right((Stir::Canceled, _)) => Step::Canceled,
+            Either::Right((Some(Stir::Joined(listener)), _)) => Step::Joined(listener),
+            Either::Right((Some(Stir::Canceled), _)) => Step::Canceled,
+            Either::Right((None, _)) => Step::Concluded,
         };
         if matches!(step, Step::Frame(_)) {
             self.heard_at = Instant::now();

@@ -96,33 +96,42 @@ enum Listened {
 
 impl Subscription {
     async fn run(mut self) {
+        let concluding = self.exchange.core.concluding.clone();
+        match concluding.run_until_cancelled(self.follow()).await {
+            Some(Ok(Some((guard, subject, pending)))) => self.read(guard, &subject, pending).await,
+            Some(Ok(None)) => {}
+            Some(Err(refusal)) => self.refuse(&refusal).await,
+            None => self.refuse(&Refusal::stopping()).await,
+        }
+    }
+
+    /// Tells the client of the turn until it ends; the turn itself, where nobody else reads it any more.
+    async fn follow(&mut self) -> Result<Option<(Guard, Subject, Pending)>, Refusal> {
         loop {
-            let subject = match self.exchange.subject(&self.task).await {
-                Ok(Some(subject)) => subject,
-                Ok(None) => return self.refuse(&Refusal::task_not_found()).await,
-                Err(refusal) => return self.refuse(&refusal).await,
+            let subject = self.exchange.subject(&self.task).await?.ok_or_else(Refusal::task_not_found)?;
+            let Some((in_flight, pending)) = subject.pending.clone() else {
+                self.tell_end(&subject).await?;
+                return Ok(None);
             };
-            let Some((in_flight, pending)) = subject.pending.clone() else { return self.tell_end(&subject).await };
             if pending.idle {
-                match self.exchange.take(&subject, in_flight.token).await {
-                    Ok(Some(guard)) if in_flight.superseded => {
+                match self.exchange.take(&subject, in_flight.token).await? {
+                    Some(guard) if in_flight.superseded => {
                         let context = Arc::clone(&subject.found.context);
                         self.exchange.set_apart(guard, context, pending, SUPERSEDED).await;
                         continue;
                     }
-                    Ok(Some(guard)) => return self.read(guard, &subject, pending).await,
+                    Some(guard) => return Ok(Some((guard, subject, pending))),
                     // Somebody else was faster.
-                    Ok(None) => {}
-                    Err(refusal) => return self.refuse(&refusal).await,
+                    None => {}
                 }
             } else if !self.began
                 && let Listened::Out = self.listen(&subject.found.key).await
             {
-                return;
+                return Ok(None);
             }
             // One who fell behind would get a reply with a hole in it: the end is told from the record.
             if self.wait(&subject, &in_flight, &pending).await.is_err() {
-                return;
+                return Ok(None);
             }
         }
     }
@@ -191,13 +200,14 @@ impl Subscription {
     }
 
     /// The turn has settled: its end from the record. A client that was told nothing yet gets the task alone.
-    async fn tell_end(&mut self, subject: &Subject) {
+    async fn tell_end(&mut self, subject: &Subject) -> Result<(), Refusal> {
         let found = &subject.found;
         let recorded = found.context.task(&self.task).and_then(|task| Some((task, recorded_turn(subject, task)?)));
-        let Some((task, turn)) = recorded else { return self.refuse(&Refusal::task_not_found()).await };
+        let (task, turn) = recorded.ok_or_else(Refusal::task_not_found)?;
         if !self.began {
             let task = self.exchange.recorded_task(found, &turn, self.dialect, None, true);
-            return self.tell("task", &task).await;
+            self.tell("task", &task).await;
+            return Ok(());
         }
         let chain = found.context.chain(task, turn.attempt, None);
         let view = View {
@@ -226,6 +236,7 @@ impl Subscription {
             self.tell("artifactUpdate", &piece).await;
         }
         self.tell("statusUpdate", &closing).await;
+        Ok(())
     }
 
     async fn tell(&mut self, name: &str, noun: &str) {

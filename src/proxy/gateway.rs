@@ -21,6 +21,9 @@ use crate::conversation::policy::Mode;
 use crate::middleware::{ConversationLayer, Relay};
 use crate::store::{Memory, MemoryLimits, Store};
 
+/// How long, after connections were cut, leases may take to be given back.
+const GIVING_BACK: Duration = Duration::from_millis(500);
+
 /// A proxy that listens, with the layers whose turns outlive their requests.
 #[derive(Debug)]
 pub struct Gateway {
@@ -94,10 +97,8 @@ impl Gateway {
         };
         let stop = CancellationToken::new();
         let courier = self.courier.map(|courier| AbortOnDropHandle::new(tokio::spawn(courier.run(stop.clone()))));
-        let outcome = self.proxy.serve(shutdown, end.clone()).await;
-        if outcome != DrainOutcome::Finished {
-            return outcome;
-        }
+        let conclude = || self.layers.iter().for_each(ConversationLayer::conclude);
+        let outcome = self.proxy.serve(shutdown, end.clone(), conclude).await;
         let rest = async {
             for layer in &self.layers {
                 layer.drained().await;
@@ -108,12 +109,15 @@ impl Gateway {
             }
         };
         let left = self.drain.saturating_sub(asked.get().map(Instant::elapsed).unwrap_or_default());
-        tokio::select! {
+        // Leases of what was cut are given back, which is soon done.
+        let left = if outcome == DrainOutcome::Finished { left } else { GIVING_BACK };
+        let done = tokio::select! {
             biased;
-            () = rest => DrainOutcome::Finished,
-            () = tokio::time::sleep(left) => DrainOutcome::Unfinished,
-            () = end => DrainOutcome::Unfinished,
-        }
+            () = rest => true,
+            () = tokio::time::sleep(left) => false,
+            () = end => false,
+        };
+        if done || outcome != DrainOutcome::Finished { outcome } else { DrainOutcome::Unfinished }
     }
 }
 

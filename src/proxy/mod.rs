@@ -117,13 +117,19 @@ impl Proxy {
         &self.public
     }
 
-    /// Serves until `shutdown`, then lets running requests finish. `at_once` ends the wait for them.
-    pub async fn serve(self, shutdown: impl Future<Output = ()>, at_once: impl Future<Output = ()>) -> DrainOutcome {
+    /// Serves until `shutdown`, then lets running requests finish. When they were waited for long enough, `conclude` is called to end them with
+    /// an answer; `at_once` cuts them without.
+    pub async fn serve(
+        self,
+        shutdown: impl Future<Output = ()>,
+        at_once: impl Future<Output = ()>,
+        conclude: impl FnOnce(),
+    ) -> DrainOutcome {
         let health = self.app.health().clone();
         let shutdown = async move {
             shutdown.await;
             health.drain();
         };
-        self.server.serve(self.app, shutdown, at_once).await
+        self.server.serve(self.app, shutdown, at_once, conclude).await
     }
 }

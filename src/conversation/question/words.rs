@@ -1,6 +1,7 @@
-//! The phrases, one row each, in tables by language, and the search for them.
+//! The phrases, and the search for them.
 //!
-//! A phrase is lower case. `^` at its start: only where a clause begins. `$` at its end: only where the sentence ends. `~` at its end: the
+//! They stand in a file for each language, below the name of their kind, with `|` between them; every row is one that a speaker of the
+//! language would agree with. A word that several languages share stands in one of them. A phrase is lower case. `^` at its start: only where a clause begins. `$` at its end: only where the sentence ends. `~` at its end: the
 //! word may go on (an inflection). `*` inside: a gap of a few words. A space stands for any white space, `'` for any apostrophe. Scripts
 //! that put no space between words are matched anywhere.
 
@@ -8,16 +9,6 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use super::structure::{ceil, floor};
-
-mod asian;
-mod chinese;
-mod english;
-mod german_dutch;
-mod japanese;
-mod romance;
-mod slavic;
-mod southern;
-mod western_asian;
 
 /// What a phrase says about the sentence that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,21 +54,80 @@ pub(super) enum Kind {
     Repeat,
 }
 
-const KINDS: usize = 19;
-
-pub(super) type Row = (Kind, &'static str);
-
-const TABLES: &[&[Row]] = &[
-    english::ROWS,
-    chinese::ROWS,
-    japanese::ROWS,
-    romance::ROWS,
-    german_dutch::ROWS,
-    slavic::ROWS,
-    western_asian::ROWS,
-    southern::ROWS,
-    asian::ROWS,
+/// The kinds by the names that they have in the files.
+const KINDS: [(&str, Kind); 19] = [
+    ("question", Kind::Question),
+    ("request", Kind::Request),
+    ("order", Kind::Order),
+    ("closer", Kind::Closer),
+    ("still", Kind::Still),
+    ("not", Kind::Not),
+    ("courtesy", Kind::Courtesy),
+    ("follow", Kind::Follow),
+    ("done", Kind::Done),
+    ("address", Kind::Address),
+    ("open", Kind::Open),
+    ("approval", Kind::Approval),
+    ("leave", Kind::Leave),
+    ("credential", Kind::Credential),
+    ("artifact", Kind::Artifact),
+    ("document", Kind::Document),
+    ("make", Kind::Make),
+    ("questions", Kind::Questions),
+    ("repeat", Kind::Repeat),
 ];
+
+type Row = (Kind, &'static str);
+
+const FILES: &[&str] = &[
+    include_str!("words/am_ha_yo_zu.txt"),
+    include_str!("words/ar.txt"),
+    include_str!("words/bn.txt"),
+    include_str!("words/cs.txt"),
+    include_str!("words/de.txt"),
+    include_str!("words/el.txt"),
+    include_str!("words/en.txt"),
+    include_str!("words/es.txt"),
+    include_str!("words/fa.txt"),
+    include_str!("words/fi.txt"),
+    include_str!("words/fil.txt"),
+    include_str!("words/fr.txt"),
+    include_str!("words/he.txt"),
+    include_str!("words/hi.txt"),
+    include_str!("words/hu.txt"),
+    include_str!("words/hy_ka.txt"),
+    include_str!("words/id.txt"),
+    include_str!("words/it.txt"),
+    include_str!("words/ja.txt"),
+    include_str!("words/ko.txt"),
+    include_str!("words/my_km_lo.txt"),
+    include_str!("words/nl.txt"),
+    include_str!("words/pl.txt"),
+    include_str!("words/pt.txt"),
+    include_str!("words/ro.txt"),
+    include_str!("words/ru.txt"),
+    include_str!("words/sv_da_no.txt"),
+    include_str!("words/sw.txt"),
+    include_str!("words/ta_te.txt"),
+    include_str!("words/th.txt"),
+    include_str!("words/tr_az.txt"),
+    include_str!("words/uk.txt"),
+    include_str!("words/ur.txt"),
+    include_str!("words/vi.txt"),
+    include_str!("words/zh.txt"),
+];
+
+/// The phrases of a file. A line that is not indented names the kind of those below it, or is a comment.
+fn rows(file: &'static str) -> impl Iterator<Item = Row> {
+    let mut kind = None;
+    file.lines().flat_map(move |line| {
+        if !line.starts_with(' ') {
+            kind = KINDS.iter().find(|(name, _)| *name == line).map(|(_, kind)| *kind);
+        }
+        let kind = kind.filter(|_| line.starts_with(' '));
+        kind.into_iter().flat_map(move |kind| line.split('|').map(move |phrase| (kind, phrase.trim())))
+    })
+}
 
 /// No sentence is searched beyond this: what asks stands at its start or its end.
 const REACH: usize = 400;
@@ -88,7 +138,7 @@ const GAP: usize = 60;
 
 /// Where the first phrase of each kind was found.
 #[derive(Debug, Default)]
-pub(super) struct Found([Option<(usize, usize)>; KINDS]);
+pub(super) struct Found([Option<(usize, usize)>; KINDS.len()]);
 
 impl Found {
     pub(super) fn has(&self, kind: Kind) -> bool {
@@ -110,7 +160,7 @@ fn begins(first: char, second: Option<char>) -> Start {
 /// Rows by their beginning, sorted.
 static INDEX: LazyLock<Vec<(Start, Vec<Row>)>> = LazyLock::new(|| {
     let mut rows: Vec<(Start, Row)> =
-        TABLES.iter().copied().flatten().filter_map(|row| Some((start(row.1)?, *row))).collect();
+        FILES.iter().copied().flat_map(rows).filter_map(|row| Some((start(row.1)?, row))).collect();
     rows.sort_by_key(|(start, _)| *start);
     rows.chunk_by(|a, b| a.0 == b.0).map(|same| (same[0].0, same.iter().map(|(_, row)| *row).collect())).collect()
 });
@@ -276,4 +326,26 @@ fn is_separator(c: char) -> bool {
             | '…'
             | '。'
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_files_is_a_kind_a_comment_or_phrases_in_lower_case() {
+        for (line, file) in FILES.iter().flat_map(|file| file.lines().map(move |line| (line, file.lines().next()))) {
+            let known = line.is_empty() || line.starts_with('#') || KINDS.iter().any(|(name, _)| *name == line);
+            assert!(known || line.starts_with("  "), "{file:?}: {line}");
+        }
+        for (kind, phrase) in FILES.iter().copied().flat_map(rows) {
+            assert!(start(phrase).is_some_and(|(first, _)| first.is_alphanumeric()), "{kind:?} {phrase}");
+            assert_eq!(phrase.to_lowercase(), phrase, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn kinds_are_numbered_as_they_are_listed() {
+        assert!(KINDS.iter().enumerate().all(|(at, (_, kind))| *kind as usize == at));
+    }
 }

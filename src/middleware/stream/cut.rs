@@ -218,6 +218,16 @@ impl Pump {
         self.tell(&refusal.body(&self.binding), true).await;
     }
 
+    /// The proxy stops. Whoever asks for the task when it is back settles the turn, where the agent has named one.
+    pub(super) async fn conclude(&mut self) {
+        let refusal = Refusal::stopping();
+        if self.upstream().is_none() {
+            return self.fail(&refusal.message.clone(), &refusal).await;
+        }
+        self.leave().await;
+        self.tell(&refusal.body(&self.binding), true).await;
+    }
+
     /// The turn came to nothing: it is kept apart, and the client told in a closing event, or with `refusal` where no task is known.
     pub(super) async fn fail(&mut self, why: &str, refusal: &Refusal) {
         let ended = fail(&self.exchange.core, &mut self.running, why).await;

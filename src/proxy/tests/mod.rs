@@ -175,7 +175,7 @@ async fn serve(config: &Config, mount: impl FnMut(&Route, Upstream) -> Mount) ->
             std::future::pending::<()>().await;
         }
     };
-    let outcome = tokio::spawn(async move { proxy.serve(told(stopped), told(hurried)).await });
+    let outcome = tokio::spawn(async move { proxy.serve(told(stopped), told(hurried), || ()).await });
     Running { address, stop, at_once, outcome }
 }
 
