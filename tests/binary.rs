@@ -11,6 +11,7 @@ mod end;
 mod left;
 mod limits;
 mod logs;
+mod push;
 mod sockets;
 mod start;
 mod talk;
