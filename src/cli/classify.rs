@@ -39,7 +39,7 @@ pub struct ClassifyArgs {
     /// Judge many replies, a line of JSON for each, and tell how well; - for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "file")]
     evaluate: Option<PathBuf>,
-    /// Also show this many of the replies that are judged wrong
+    /// Also show this many of the replies that are judged wrong: first the decisions, then what a reply is said to wait for
     #[arg(long, value_name = "N", default_value_t = 0, requires = "evaluate")]
     errors: usize,
     /// Also show this many of the replies without a label that are taken for questions

@@ -218,9 +218,27 @@ pub enum Reject {
     Error,
 }
 
+/// What happens to a send while a turn is in flight in its context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GuardMode {
+    /// It is refused.
+    Exclusive,
+    /// It waits its turn.
+    Queue,
+    /// It runs beside it, A2A's own parallel tasks: only a message to the very task that is in flight is refused.
+    Allow,
+}
+
 /// One turn at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guard {
+    /// What happens to a send while a turn is in flight.
+    pub mode: GuardMode,
+    /// How many sends wait in one context at most, where they queue.
+    pub queue_length: usize,
+    /// How long each of them waits at most.
+    pub queue_time: Duration,
     /// How a send is refused while a turn is in flight.
     pub reject: Reject,
     /// How long a send waits for the turn in flight before it is refused.
@@ -238,6 +256,9 @@ pub struct Guard {
 impl Default for Guard {
     fn default() -> Self {
         Self {
+            mode: GuardMode::Exclusive,
+            queue_length: 16,
+            queue_time: Duration::from_secs(60),
             reject: Reject::FailedTask,
             wait: Duration::ZERO,
             lease: Duration::from_secs(30),

@@ -141,6 +141,11 @@ impl Refusal {
         Self { reason: Some("CONTEXT_BUSY"), details, ..Self::new(BUSY_CODE, busy_words(in_flight)) }
     }
 
+    /// The message was taken back before it was sent.
+    pub fn withdrawn() -> Self {
+        Self::new(-32603, "the message was withdrawn before its turn came")
+    }
+
     /// The agent could not be reached, or went away without an answer.
     pub fn unreachable() -> Self {
         Self::because("UPSTREAM_UNREACHABLE", "the agent could not be reached")

@@ -7,6 +7,7 @@ use super::agent::Answer;
 use super::body::ReplyBody;
 use super::core::{millis, mint, mint_fence};
 use super::guard::Guard;
+use super::queue::{Patience, Stop};
 use super::recorded::{self, Shown};
 use super::reply::Reply;
 use super::running::{Running, unbound};
@@ -15,7 +16,7 @@ use super::settle::{end, fail};
 use crate::a2a::{Binding, EXTENSION_URI, Payload, State, message};
 use crate::context::Context;
 use crate::conversation::digest;
-use crate::conversation::policy::UnknownIds;
+use crate::conversation::policy::{GuardMode, UnknownIds};
 use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::{Source, Turn as Recorded};
 use crate::exchange::{Plan, Refusal, Send, redacted};
@@ -57,6 +58,16 @@ pub(super) enum Acquired {
     Joined(Guard, Arc<Context>, Pending),
     /// Another turn is in flight.
     Busy(InFlight),
+    /// The message is not to be sent any more.
+    Stopped(Stop),
+}
+
+impl Place {
+    /// Whether the turn in flight waits for this very message: the agent asked for an authorisation.
+    pub(super) fn is_waited_for(&self, send: &Send<'_, '_>) -> bool {
+        let pending = self.found.as_ref().and_then(|found| found.in_flight.as_ref()?.pending.as_ref());
+        pending.is_some_and(|pending| pending.state == State::AuthRequired && names(send, pending))
+    }
 }
 
 impl Exchange {
@@ -126,7 +137,7 @@ impl Exchange {
             place.next = next;
             return Ok(None);
         };
-        if found.in_flight.is_some() {
+        if found.in_flight.is_some() && self.core.policy.guard.mode != GuardMode::Allow {
             place.next = next;
             return Ok(None);
         }
@@ -209,11 +220,15 @@ impl Exchange {
         recorded::task(&self.core.policy, &found.key.context_id, &found.context, turn, shown)
     }
 
-    /// Takes the lease; looks at a turn in flight that nobody reads, waits as long as the route says, gives up.
-    pub(super) async fn acquire(&mut self, send: &Send<'_, '_>, place: &Place) -> Result<Acquired, Refusal> {
-        let deadline = self.core.now() + millis(self.core.policy.guard.wait);
+    /// Takes the lease; looks at a turn in flight that nobody reads, waits as long as there is patience, gives up.
+    pub(super) async fn acquire(
+        &mut self,
+        send: &Send<'_, '_>,
+        place: &Place,
+        patience: &Patience,
+    ) -> Result<Acquired, Refusal> {
         loop {
-            let in_flight = match self.begin(place, None).await? {
+            let in_flight = match self.begin(send, place).await? {
                 Begun::Granted { lease, context, previous } => {
                     let guard = Guard::new(Arc::clone(&self.core), lease);
                     match previous.and_then(|previous| previous.pending) {
@@ -232,36 +247,46 @@ impl Exchange {
                     Taken::StillRuns => {}
                 }
             }
-            if now >= deadline {
+            if patience.is_over() {
                 return Ok(Acquired::Busy(in_flight));
             }
-            let left = Duration::from_millis(deadline - now).min(Duration::from_secs(1));
             // A turn that nobody reads ends without a word: it is looked at again after a second.
-            let _ = tokio::time::timeout(left, self.core.store.wait_turn(&place.key, in_flight.token)).await;
+            let end = self.core.store.wait_turn(&place.key, in_flight.token);
+            if let Err(stop) = patience.wait(Duration::from_secs(1), end).await {
+                return Ok(Acquired::Stopped(stop));
+            }
         }
     }
 
-    async fn begin(&self, place: &Place, take: Option<u64>) -> Result<Begun, Refusal> {
-        self.begin_in(place.key.clone(), place.provisional, take).await
+    async fn begin(&self, send: &Send<'_, '_>, place: &Place) -> Result<Begun, Refusal> {
+        let begin = Begin { provisional: place.provisional, ..self.asking(place.key.clone(), self.share(send)) };
+        self.begun(begin).await
     }
 
-    /// Asks for the lease on a context; `take` is the token of an unsettled turn that is to be taken over.
-    pub(super) async fn begin_in(
-        &self,
-        key: ContextKey,
-        provisional: bool,
-        take: Option<u64>,
-    ) -> Result<Begun, Refusal> {
-        let begin = Begin {
+    /// Takes over the unsettled turn with this token.
+    pub(super) async fn take_turn_of(&self, key: ContextKey, token: u64) -> Result<Begun, Refusal> {
+        self.begun(Begin { take: Some(token), ..self.asking(key, Share::Alone) }).await
+    }
+
+    /// Asks for the right to change this task, whatever other task's turn is in flight.
+    pub(super) async fn begin_on_task(&self, key: ContextKey, task: &str) -> Result<Begun, Refusal> {
+        self.begun(self.asking(key, Share::Beside(Some(task.to_owned())))).await
+    }
+
+    fn asking(&self, key: ContextKey, share: Share) -> Begin {
+        Begin {
             key,
-            provisional,
+            provisional: false,
             fence: mint_fence(),
-            take,
-            share: Share::Alone,
+            take: None,
+            share,
             now: self.core.now(),
             until: self.core.lease_end(),
             max_turn: millis(self.core.policy.guard.max_turn),
-        };
+        }
+    }
+
+    async fn begun(&self, begin: Begin) -> Result<Begun, Refusal> {
         self.core.store.begin(begin).await.map_err(|error| store_refusal(&error))
     }
 
@@ -274,12 +299,12 @@ impl Exchange {
         pending: Pending,
     ) -> Result<Taken, Refusal> {
         let waits = pending.state == State::AuthRequired;
-        let names_it = pending.bound.as_ref().is_some_and(|bound| send.task_id.as_ref() == Some(&bound.task_id));
+        let names_it = names(send, &pending);
         let due = self.core.now().saturating_sub(pending.looked_at) >= LOOK_MS;
         if !waits && !due {
             return Ok(Taken::StillRuns);
         }
-        let Begun::Granted { lease, context, .. } = self.begin(place, Some(in_flight.token)).await? else {
+        let Begun::Granted { lease, context, .. } = self.take_turn_of(place.key.clone(), in_flight.token).await? else {
             return Ok(Taken::StillRuns);
         };
         let guard = Guard::new(Arc::clone(&self.core), lease);
@@ -356,6 +381,11 @@ impl Exchange {
             }
         }
     }
+}
+
+/// Whether the message answers the client task of the turn in flight.
+fn names(send: &Send<'_, '_>, pending: &Pending) -> bool {
+    pending.bound.as_ref().is_some_and(|bound| send.task_id.as_ref() == Some(&bound.task_id))
 }
 
 enum Taken {

@@ -9,6 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::{Request, Response, header};
 use http_body::Body;
+use tokio_util::sync::CancellationToken;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -154,14 +155,15 @@ where
         let tracker = finishes.then(|| core.tracker.clone());
         let left = request.extensions().get::<ClientLeft>().filter(|_| !finishes).cloned();
         let (head, body) = request.into_parts();
-        let work = serve(core, inner, head, boxed(body));
+        let gone = CancellationToken::new();
+        let work = serve(core, inner, head, boxed(body), gone.clone());
         let work = Box::pin(async move {
             match ClientLeft::unless(left.as_ref(), work).await {
                 Some(answer) => Ok(answer?.map(|body| body.unless(left.as_ref()))),
                 None => Ok(respond::refused(&Refusal::client_left(), &Binding::json_rpc(), false)),
             }
         });
-        Box::pin(Finish::new(work, tracker))
+        Box::pin(Finish::new(work, tracker, gone))
     }
 }
 
@@ -184,6 +186,7 @@ async fn serve<S, B2>(
     mut inner: S,
     mut head: http::request::Parts,
     body: Boxed,
+    gone: CancellationToken,
 ) -> Result<Response<ReplyBody>, S::Error>
 where
     S: Service<Request<RequestBody>, Response = Response<B2>> + Clone + Send + 'static,
@@ -224,6 +227,7 @@ where
         principal: head.extensions.get::<Principal>().cloned().unwrap_or_default(),
         identified: head.extensions.get::<Unidentified>().is_none(),
         active: extension_is_active(&head.headers),
+        gone,
         core,
         agent,
     };

@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use super::core::{Cancellable, Core};
+use super::core::{Cancellable, Core, TaskKey};
 use crate::a2a::Binding;
-use crate::conversation::principal::ContextKey;
 use crate::exchange::sse_event;
 use crate::json::{Doc, Edits};
 
@@ -24,13 +23,13 @@ const BACKLOG_BYTES: usize = 4 << 20;
 /// Listeners that may wait to be let in.
 const QUEUE: usize = 16;
 
-/// Readers of turns in flight, by their contexts.
+/// Readers of turns in flight, by their tasks.
 #[derive(Default)]
-pub(super) struct Readers(Mutex<HashMap<ContextKey, mpsc::Sender<Listener>>>);
+pub(super) struct Readers(Mutex<HashMap<TaskKey, mpsc::Sender<Listener>>>);
 
 impl Readers {
-    /// The way to whoever reads the turn in this context, if that is somebody here.
-    pub(super) fn of(&self, key: &ContextKey) -> Option<mpsc::Sender<Listener>> {
+    /// The way to whoever reads the turn of this task, if that is somebody here.
+    pub(super) fn of(&self, key: &TaskKey) -> Option<mpsc::Sender<Listener>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
 }
@@ -87,7 +86,7 @@ pub(super) struct Audience {
 /// Where listeners come in while the turn is read.
 struct Door {
     core: Arc<Core>,
-    key: ContextKey,
+    key: TaskKey,
     entry: mpsc::Sender<Listener>,
     queue: mpsc::Receiver<Listener>,
 }
@@ -101,8 +100,8 @@ impl Audience {
         self.listeners.is_empty()
     }
 
-    /// Lets listeners in: from here on the turn in this context is read here.
-    pub(super) fn open(&mut self, core: &Arc<Core>, key: ContextKey) {
+    /// Lets listeners in: from here on the turn of this task is read here.
+    pub(super) fn open(&mut self, core: &Arc<Core>, key: TaskKey) {
         let (entry, queue) = mpsc::channel(QUEUE);
         core.readers.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), entry.clone());
         self.door = Some(Door { core: Arc::clone(core), key, entry, queue });

@@ -16,6 +16,7 @@ mod listeners;
 mod operate;
 mod pumped;
 mod push;
+mod queue;
 mod reading;
 mod recorded;
 mod reply;

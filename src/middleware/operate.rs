@@ -80,7 +80,11 @@ impl Exchange {
         };
         match call.verb {
             Verb::Get => self.get(&call, subject).await,
-            Verb::Cancel => self.cancel(&call, subject).await,
+            Verb::Cancel => {
+                let outcome = self.cancel(&call, subject).await;
+                self.withdraw_queued(&id).await;
+                outcome
+            }
             _ => Err(Refusal::unsupported("SubscribeToTask")),
         }
     }
@@ -105,15 +109,11 @@ impl Exchange {
 
     /// Takes over the turn in flight; `None` where somebody else was faster.
     pub(super) async fn take(&self, subject: &Subject, token: u64) -> Result<Option<Guard>, Refusal> {
-        let begun = self.begin_on(subject, Some(token)).await?;
+        let begun = self.take_turn_of(subject.found.key.clone(), token).await?;
         Ok(match begun {
             Begun::Granted { lease, .. } => Some(Guard::new(Arc::clone(&self.core), lease)),
             Begun::Busy(_) => None,
         })
-    }
-
-    async fn begin_on(&self, subject: &Subject, take: Option<u64>) -> Result<Begun, Refusal> {
-        self.begin_in(subject.found.key.clone(), false, take).await
     }
 
     fn view<'a>(

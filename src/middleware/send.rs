@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_util::future::{Either, select};
 use http::{HeaderValue, Response};
+use tokio_util::sync::CancellationToken;
 
 use super::DEBUG_HEADER;
 use super::acquire::{Acquired, Place};
@@ -37,6 +38,8 @@ pub(super) struct Exchange {
     pub(super) identified: bool,
     /// Whether the client activated the extension.
     pub(super) active: bool,
+    /// Tells when the client has left before it had an answer.
+    pub(super) gone: CancellationToken,
 }
 
 pub(super) type Outcome = Result<Response<ReplyBody>, Refusal>;
@@ -56,7 +59,7 @@ impl Exchange {
             return Ok(answer);
         }
         self.check_task(&send, &place)?;
-        match self.acquire(&send, &place).await? {
+        match self.turn(&send, &place).await? {
             Acquired::Granted(mut guard, context) => {
                 if let Some(answer) = self.replay_after_wait(&send, &place, &context) {
                     guard.release().await;
@@ -66,6 +69,7 @@ impl Exchange {
             }
             Acquired::Joined(guard, context, pending) => self.join_turn(&send, place, guard, context, pending).await,
             Acquired::Busy(in_flight) => self.refuse_busy(&send, &place, &in_flight),
+            Acquired::Stopped(stop) => self.stopped(&send, stop).await,
         }
     }
 
@@ -221,8 +225,8 @@ impl Exchange {
         running.begin(self.core.now()).await.map_err(|error| store_refusal(&error))?;
         let mut audience = Audience::default();
         let task = running.turn.opening.task.clone();
-        if let (Some(_), Some(key)) = (&task, running.guard.key()) {
-            audience.open(&self.core, key);
+        if let (Some(task), Some(key)) = (&task, running.guard.key()) {
+            audience.open(&self.core, (key, task.clone()));
         }
         let wish = self.wish(&running);
         let got = {
@@ -247,8 +251,8 @@ impl Exchange {
             Ok(Got::Whole(answer)) => {
                 let outcome = self.answer(send, &mut running, answer).await;
                 if running.is_left_running() {
-                    let key = self.key(running.context_id.as_deref().unwrap_or_default());
-                    self.watch(key, &running.turn.opening);
+                    let task = running.bound.as_ref().map(|bound| bound.task_id.clone()).unwrap_or_default();
+                    self.watch(task, &running.turn.opening);
                 }
                 outcome
             }
@@ -258,22 +262,14 @@ impl Exchange {
     }
 
     fn wish(&self, running: &Running) -> Option<Cancellable> {
-        let key = running.guard.key().filter(|_| running.turn.opening.task.is_some())?;
-        Some(self.core.cancellable(&key))
+        let task = running.turn.opening.task.clone()?;
+        Some(self.core.cancellable((running.guard.key()?, task)))
     }
 
     async fn canceled(&self, send: &Send<'_, '_>, mut running: Running) -> Outcome {
         cancel(&self.core, &mut running).await.map_err(|error| store_refusal(&error))?;
         let id = running.turn.opening.task.clone().unwrap_or_default();
-        let found = self.find(&id).await?.ok_or_else(Refusal::task_not_found)?;
-        let turn = found
-            .context
-            .task(&id)
-            .and_then(|task| found.context.failed_turn_of(task))
-            .ok_or_else(Refusal::task_not_found)?;
-        let shape = self.shape(send.call.dialect);
-        let task = self.recorded_task(&found, &turn, shape.dialect, send.history_length, true);
-        Ok(own_result(send, "task", &task, shape))
+        self.as_canceled(send, &id).await
     }
 
     /// The turn came to nothing: it is kept apart, and the client told.

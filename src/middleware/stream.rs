@@ -197,12 +197,9 @@ impl Pump {
 
     /// Lets listeners in, once it is known of which task this is the turn.
     fn open_door(&mut self) {
-        let known = self.running.bound.as_ref().is_some_and(|bound| !bound.task_id.is_empty());
-        if known
-            && !self.audience.is_open()
-            && let Some(key) = self.running.guard.key()
-        {
-            self.audience.open(&self.exchange.core, key);
+        let bound = self.running.bound.as_ref().filter(|bound| !bound.task_id.is_empty());
+        if let (Some(bound), Some(key), false) = (bound, self.running.guard.key(), self.audience.is_open()) {
+            self.audience.open(&self.exchange.core, (key, bound.task_id.clone()));
         }
     }
 

@@ -125,7 +125,7 @@ impl Subscription {
                     None => {}
                 }
             } else if !self.began
-                && let Listened::Out = self.listen(&subject.found.key).await
+                && let Listened::Out = self.listen(subject.found.key.clone()).await
             {
                 return Ok(None);
             }
@@ -146,8 +146,8 @@ impl Subscription {
         pump.run(None).await;
     }
 
-    async fn listen(&mut self, key: &ContextKey) -> Listened {
-        let Some(entry) = self.exchange.core.readers.of(key) else { return Listened::Alone };
+    async fn listen(&mut self, key: ContextKey) -> Listened {
+        let Some(entry) = self.exchange.core.readers.of(&(key, self.task.clone())) else { return Listened::Alone };
         let (out, mut events) = mpsc::channel(BACKLOG);
         let behind = Arc::new(AtomicUsize::new(0));
         let listener = Listener { binding: self.binding.clone(), fresh: !self.began, out, behind: Arc::clone(&behind) };

@@ -13,6 +13,7 @@ use super::acquire::Acquired;
 use super::agent::AgentBody;
 use super::body::ReplyBody;
 use super::pumped::Client;
+use super::queue::Patience;
 use super::reply::Reply;
 use super::running::Running;
 use super::send::{Exchange, Outcome};
@@ -76,13 +77,13 @@ impl Exchange {
     /// The turn that a message would begin; `None` where it would have been refused, or is none of this proxy's.
     async fn observed(&mut self, send: &Send<'_, '_>) -> Option<Running> {
         let place = self.place(send).await.ok()?;
-        let (mut guard, context) = match self.acquire(send, &place).await.ok()? {
+        let (mut guard, context) = match self.acquire(send, &place, &Patience::none()).await.ok()? {
             Acquired::Granted(guard, context) => (guard, context),
             Acquired::Joined(mut guard, ..) => {
                 guard.release().await;
                 return None;
             }
-            Acquired::Busy(_) => {
+            Acquired::Busy(_) | Acquired::Stopped(_) => {
                 tracing::info!(
                     route = self.route.as_str(),
                     "would have refused a send: a turn is in flight in its context"

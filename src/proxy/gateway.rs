@@ -97,7 +97,8 @@ impl Gateway {
         };
         let stop = CancellationToken::new();
         let courier = self.courier.map(|courier| AbortOnDropHandle::new(tokio::spawn(courier.run(stop.clone()))));
-        let conclude = || self.layers.iter().for_each(ConversationLayer::conclude);
+        let layers = &self.layers;
+        let conclude = || layers.iter().for_each(ConversationLayer::conclude);
         let outcome = self.proxy.serve(shutdown, end.clone(), conclude).await;
         let rest = async {
             for layer in &self.layers {

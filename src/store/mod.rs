@@ -5,6 +5,8 @@
 //! so is all randomness. A store that cannot answer says so; it never answers from less than it knows.
 
 mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
 mod rules;
 #[cfg(test)]
 mod suite;

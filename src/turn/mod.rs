@@ -285,7 +285,9 @@ impl Turn {
         let text = text_of(&parts);
         let data = parts.iter().find_map(|part| if let Part::Data(json) = part { Some(&**json) } else { None });
         let metadata = self.signal.as_deref();
-        let asked = question::Reply { text: &text, data: data.filter(|_| text.is_empty()), metadata };
+        let from = turn.reply.from.iter().filter_map(|at| turn.artifacts.get(*at as usize));
+        let names: Vec<_> = from.filter_map(|artifact| artifact.name.as_deref()).collect();
+        let asked = question::Reply { text: &text, data: data.filter(|_| text.is_empty()), metadata, names: &names };
         let decision = question::decide(&asked, &self.opening.user_text, &self.policy.rewrite.question, self.rewrites);
         turn.decided =
             Some(Decided { rewritten: decision.waiting, reason: decision.reason, expected: decision.expected });

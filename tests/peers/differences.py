@@ -1,7 +1,7 @@
 """In what an official client may see another outcome through the proxy than at the agent: one line each, and why.
 
-surface.py fails on any other difference. `differences.py FILE` fails on a line that is not among those that FILE says were
-met: tests/run gives it what all the clients met.
+surface.py fails on any other difference. `differences.py BINDING FILE` fails on a line for that binding that is not among
+those that FILE says were met: tests/run gives it what all the clients met.
 """
 
 import re
@@ -130,8 +130,10 @@ EXPECTED = [
 
 
 def main():
-    met = open(sys.argv[1]).read().splitlines()
-    unmet = [line.why for line in EXPECTED if f"# met: {line.why}" not in met]
+    binding, file = sys.argv[1:]
+    met = open(file).read().splitlines()
+    lines = [line.why for line in EXPECTED if re.fullmatch(line.binding, binding)]
+    unmet = [why for why in lines if f"# met: {why}" not in met]
     for why in unmet:
         print(f"FAIL  no client meets this difference any more: {why}")
     sys.exit(1 if unmet else 0)

@@ -20,6 +20,12 @@ impl Judged<'_> {
     pub fn is_wrong(&self) -> bool {
         asks(self.row).is_some_and(|asks| asks != self.decision.waiting)
     }
+
+    /// Whether it was found, and is said to wait for something else.
+    pub fn is_mistaken(&self) -> bool {
+        let found = asks(self.row) == Some(true) && self.decision.waiting;
+        found && self.row.expected_input.is_some_and(|wanted| wanted != self.decision.expected)
+    }
 }
 
 /// Counts by the names of a member.
@@ -77,7 +83,7 @@ pub fn evaluate<'r>(rows: &'r [Row], settings: &Settings) -> Evaluation<'r> {
 
 fn decide(row: &Row, settings: &Settings) -> Decision {
     let data = row.data.as_ref().map(|data| data.get());
-    question::decide(&Reply { text: &row.text, data, metadata: None }, &row.user, settings, 0)
+    question::decide(&Reply { text: &row.text, data, ..Reply::default() }, &row.user, settings, 0)
 }
 
 /// Whether the label says that it waits; `None` where it is not scored.

@@ -118,8 +118,9 @@ fn worst(sources: &Groups) -> Option<(&str, f64)> {
     both.filter_map(|(name, counts)| Some((name.as_str(), counts.figures().f1?))).min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
+/// Those whose decision is wrong, then those that wait for something else than they are said to.
 fn wrong<'j, 'r>(judged: &'j [Judged<'r>]) -> impl Iterator<Item = &'j Judged<'r>> {
-    judged.iter().filter(|j| j.is_wrong())
+    judged.iter().filter(|j| j.is_wrong()).chain(judged.iter().filter(|j| j.is_mistaken()))
 }
 
 fn asks<'j, 'r>(judged: &'j [Judged<'r>]) -> impl Iterator<Item = &'j Judged<'r>> {
@@ -137,11 +138,15 @@ fn told(j: &Judged<'_>) -> String {
     format!("{}: {because}{}\n  {}", j.row.id, otherwise(j), text.trim_end().replace('\n', "\n  "))
 }
 
-fn otherwise(j: &Judged<'_>) -> &'static str {
-    match (j.is_wrong(), j.decision.waiting) {
-        (false, _) => "",
-        (true, true) => ", labelled completed",
-        (true, false) => ", labelled input_required",
+fn otherwise(j: &Judged<'_>) -> String {
+    match (j.is_wrong(), j.is_mistaken(), j.decision.waiting) {
+        (true, _, true) => ", labelled completed".to_owned(),
+        (true, _, false) => ", labelled input_required".to_owned(),
+        (_, true, _) => {
+            let wanted = j.row.expected_input.unwrap_or_default().as_str();
+            format!(", told to wait for {}, labelled {wanted}", j.decision.expected.as_str())
+        }
+        _ => String::new(),
     }
 }
 

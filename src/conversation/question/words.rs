@@ -8,7 +8,10 @@
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use self::files::{FILES, KINDS, Row, rows};
 use super::structure::{ceil, floor};
+
+mod files;
 
 /// What a phrase says about the sentence that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub(super) enum Kind {
     /// It orders the user to give something, without a "please": in a list that is as likely a step of an instruction. Rows of kind
     /// [`Kind::Request`] that begin with `^` are of this kind.
     Order,
+    /// It orders the user to give something, in the words of a step of an instruction: counts in a short reply only.
+    Step,
     /// It offers more help.
     Closer,
     /// It asks, though it holds words of an offer: "to assist you further, which …".
@@ -34,10 +39,20 @@ pub(super) enum Kind {
     Done,
     /// It speaks to the user, or of the agent and the user.
     Address,
-    /// It leaves the answer open or gives a choice: "which", "or".
+    /// It leaves the answer open: "which".
     Open,
+    /// It gives a choice: "or".
+    Choice,
+    /// A yes alone would not do: "any", "another", "specify".
+    Vague,
     /// A yes or no is asked for.
     Approval,
+    /// What the user would like: of a question that leaves nothing open the answer is a yes or no.
+    Wish,
+    /// To go on. A question for that is one for approval; what is needed to go on is something else.
+    Proceed,
+    /// To tell more of what was told: after a long answer an offer, not a question.
+    Offer,
     /// The agent asks leave to act, whatever the object: "shall I".
     Leave,
     /// A password or the like is named.
@@ -50,83 +65,12 @@ pub(super) enum Kind {
     Make,
     /// … which consists of questions.
     Questions,
+    /// … or in which questions are at home: a letter, an advertisement …
+    Piece,
     /// … or which repeats what the user gave: a translation, a correction.
     Repeat,
-}
-
-/// The kinds by the names that they have in the files.
-const KINDS: [(&str, Kind); 19] = [
-    ("question", Kind::Question),
-    ("request", Kind::Request),
-    ("order", Kind::Order),
-    ("closer", Kind::Closer),
-    ("still", Kind::Still),
-    ("not", Kind::Not),
-    ("courtesy", Kind::Courtesy),
-    ("follow", Kind::Follow),
-    ("done", Kind::Done),
-    ("address", Kind::Address),
-    ("open", Kind::Open),
-    ("approval", Kind::Approval),
-    ("leave", Kind::Leave),
-    ("credential", Kind::Credential),
-    ("artifact", Kind::Artifact),
-    ("document", Kind::Document),
-    ("make", Kind::Make),
-    ("questions", Kind::Questions),
-    ("repeat", Kind::Repeat),
-];
-
-type Row = (Kind, &'static str);
-
-const FILES: &[&str] = &[
-    include_str!("words/am_ha_yo_zu.txt"),
-    include_str!("words/ar.txt"),
-    include_str!("words/bn.txt"),
-    include_str!("words/cs.txt"),
-    include_str!("words/de.txt"),
-    include_str!("words/el.txt"),
-    include_str!("words/en.txt"),
-    include_str!("words/es.txt"),
-    include_str!("words/fa.txt"),
-    include_str!("words/fi.txt"),
-    include_str!("words/fil.txt"),
-    include_str!("words/fr.txt"),
-    include_str!("words/he.txt"),
-    include_str!("words/hi.txt"),
-    include_str!("words/hu.txt"),
-    include_str!("words/hy_ka.txt"),
-    include_str!("words/id.txt"),
-    include_str!("words/it.txt"),
-    include_str!("words/ja.txt"),
-    include_str!("words/ko.txt"),
-    include_str!("words/my_km_lo.txt"),
-    include_str!("words/nl.txt"),
-    include_str!("words/pl.txt"),
-    include_str!("words/pt.txt"),
-    include_str!("words/ro.txt"),
-    include_str!("words/ru.txt"),
-    include_str!("words/sv_da_no.txt"),
-    include_str!("words/sw.txt"),
-    include_str!("words/ta_te.txt"),
-    include_str!("words/th.txt"),
-    include_str!("words/tr_az.txt"),
-    include_str!("words/uk.txt"),
-    include_str!("words/ur.txt"),
-    include_str!("words/vi.txt"),
-    include_str!("words/zh.txt"),
-];
-
-/// The phrases of a file. A line that is not indented names the kind of those below it, or is a comment.
-fn rows(file: &'static str) -> impl Iterator<Item = Row> {
-    let mut kind = None;
-    file.lines().flat_map(move |line| {
-        if !line.starts_with(' ') {
-            kind = KINDS.iter().find(|(name, _)| *name == line).map(|(_, kind)| *kind);
-        }
-        let kind = kind.filter(|_| line.starts_with(' '));
-        kind.into_iter().flat_map(move |kind| line.split('|').map(move |phrase| (kind, phrase.trim())))
-    })
+    /// The agent takes up the order and has not fulfilled it: "sure", "happy to".
+    Willing,
 }
 
 /// No sentence is searched beyond this: what asks stands at its start or its end.
@@ -218,7 +162,7 @@ fn look_for(start: Start, text: &str, at: usize, place: Place, found: &mut Found
     let Ok(i) = INDEX.binary_search_by_key(&start, |(start, _)| *start) else { return };
     for &(kind, phrase) in &INDEX[i].1 {
         let kind = if kind == Kind::Request && phrase.starts_with('^') { Kind::Order } else { kind };
-        if kind == Kind::Order && !place.start {
+        if matches!(kind, Kind::Order | Kind::Step) && !place.start {
             continue;
         }
         let slot = &mut found.0[kind as usize];
@@ -326,26 +270,4 @@ fn is_separator(c: char) -> bool {
             | '…'
             | '。'
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_line_of_the_files_is_a_kind_a_comment_or_phrases_in_lower_case() {
-        for (line, file) in FILES.iter().flat_map(|file| file.lines().map(move |line| (line, file.lines().next()))) {
-            let known = line.is_empty() || line.starts_with('#') || KINDS.iter().any(|(name, _)| *name == line);
-            assert!(known || line.starts_with("  "), "{file:?}: {line}");
-        }
-        for (kind, phrase) in FILES.iter().copied().flat_map(rows) {
-            assert!(start(phrase).is_some_and(|(first, _)| first.is_alphanumeric()), "{kind:?} {phrase}");
-            assert_eq!(phrase.to_lowercase(), phrase, "{kind:?}");
-        }
-    }
-
-    #[test]
-    fn kinds_are_numbered_as_they_are_listed() {
-        assert!(KINDS.iter().enumerate().all(|(at, (_, kind))| *kind as usize == at));
-    }
 }

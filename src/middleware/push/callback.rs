@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Response, StatusCode, Uri};
 use http_body::Body;
+use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
 use super::{Place, Relay};
@@ -77,6 +78,7 @@ where
         active: false,
         core: Arc::clone(&core),
         agent,
+        gone: CancellationToken::new(),
     };
     answer(Pushed { exchange, relay, name }.take_in(&bytes).await)
 }
@@ -153,7 +155,7 @@ impl Pushed {
     }
 
     async fn take(&self, found: &Found, in_flight: &InFlight) -> Option<(Guard, Arc<crate::context::Context>)> {
-        let begun = self.exchange.begin_in(found.key.clone(), false, Some(in_flight.token)).await;
+        let begun = self.exchange.take_turn_of(found.key.clone(), in_flight.token).await;
         let Ok(Begun::Granted { lease, context, .. }) = begun else { return None };
         Some((Guard::new(Arc::clone(&self.exchange.core), lease), context))
     }

@@ -98,6 +98,12 @@ impl Live {
         self.free_at(self.max_turn)
     }
 
+    /// How long, in milliseconds, its holder's settings let the turn stay unsettled.
+    #[cfg(feature = "redis")]
+    pub(in crate::store) fn max_turn(&self) -> u64 {
+        self.max_turn
+    }
+
     pub(in crate::store) fn may_begin(&self, begin: &Begin) -> bool {
         let idle = self.lease.pending.as_ref().is_some_and(|pending| pending.idle);
         let taken = begin.take == Some(self.lease.token) && (idle || begin.now >= self.lease.until);
