@@ -119,13 +119,6 @@ EXPECTED = [
          lambda declared: [one["uri"] for one in declared] == [EXTENSION], "the card declares the extension"),
     Line("the extended card", r"result\.(additional|supported)Interfaces", some, some,
          "interfaces that are not served leave the card", binding="JSONRPC"),
-    # Push notifications are off
-    Line("the extended card", r"result\.capabilities\.pushNotifications", True, lambda on: on in (False, NOTHING),
-         "push is off: the card says so"),
-    Line(PUSHES, "error", NOTHING, refused(-32003), "push is off: refused"),
-    Line(PUSHES, "result|events", some, NOTHING, "push is off: nothing else"),
-    Line(PUSHES, r"error\.code", anything, -32003, "push is off: whatever is asked"),
-    Line("push: get what was deleted", r"error\.type", some, NOTHING, "push is off: an error that has no code", names="js03 js10"),
 ]  # fmt: skip
 
 

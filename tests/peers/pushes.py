@@ -19,7 +19,7 @@ import talk
 
 PATIENCE = 15
 SOON = 4  # seconds, less than the proxy's own first look: what comes sooner came by the agent's push
-QUIET = 1.5
+QUIET = 0.7
 
 
 class Webhook(http.server.BaseHTTPRequestHandler):
