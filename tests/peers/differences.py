@@ -68,6 +68,7 @@ ASKED = "a question told as completed|get the question"
 NOBODYS = "(to|get|cancel|subscribe) a task that nobody has|to a task that nobody has"
 FINISHED = "(to|cancel|subscribe to) a finished task|cancel what was cancelled"
 PUSHES = "push: .*"
+DELETED = "push: get what was deleted"
 STREAMED_REFUSAL = "what refuses a stream is a stream, which no client masks"
 
 EXPECTED = [
@@ -119,6 +120,13 @@ EXPECTED = [
          lambda declared: [one["uri"] for one in declared] == [EXTENSION], "the card declares the extension"),
     Line("the extended card", r"result\.(additional|supported)Interfaces", some, some,
          "interfaces that are not served leave the card", binding="JSONRPC"),
+    # Push configurations
+    Line(DELETED, "error", NOTHING, refused(-32001), "a configuration that is deleted is none", names="py03 .*"),
+    Line(DELETED, "result", some, NOTHING, "a configuration that is deleted is none, and no other one", names="py03 .*"),
+    Line(DELETED, r"error\.code", lambda code: code in (-32603, NOTHING), -32001,
+         "a configuration that is deleted is none: its code", names="js03 .*"),
+    Line(DELETED, r"error\.type", some, NOTHING,
+         "a configuration that is deleted is none: a code in place of a type", names="js03 js10"),
 ]  # fmt: skip
 
 
