@@ -12,6 +12,7 @@ mod fetched;
 mod left;
 mod limits;
 mod logs;
+mod push;
 #[cfg(feature = "redis")]
 mod redis;
 mod sockets;

@@ -73,6 +73,7 @@ CANCELLED = "(get|list) the cancelled question"
 NOBODYS = "(to|get|cancel|subscribe) a task that nobody has|to a task that nobody has"
 FINISHED = "(to|cancel|subscribe to) a finished task|cancel what was cancelled"
 PUSHES = "push: .*"
+DELETED = "push: get what was deleted"
 STREAMED_REFUSAL = "what refuses a stream is a stream, which no client masks"
 
 EXPECTED = [
@@ -133,14 +134,13 @@ EXPECTED = [
          lambda declared: [one["uri"] for one in declared] == [EXTENSION], "the card declares the extension"),
     Line("the extended card", r"result\.(additional|supported)Interfaces", some, some,
          "interfaces that are not served leave the card", binding="JSONRPC"),
-    # Push notifications
-    Line("push: get what was deleted", "error", NOTHING, refused(-32001),
-         "a configuration is told by its id, where an agent's server does not look at it", names="py03 .*"),
-    Line("push: get what was deleted", "result", some, NOTHING, "a configuration is told by its id: nothing else", names="py03 .*"),
-    Line("push: get what was deleted", r"error\.code", lambda code: code in (-32603, NOTHING), -32001,
-         "a configuration that is not there is no fault of the server's", names="js03 .*"),
-    Line("push: get what was deleted", r"error\.type", some, NOTHING,
-         "a configuration that is not there is no fault of the server's (an error that has no code)", names="js03 js10"),
+    # Push configurations
+    Line(DELETED, "error", NOTHING, refused(-32001), "a configuration that is deleted is none", names="py03 .*"),
+    Line(DELETED, "result", some, NOTHING, "a configuration that is deleted is none, and no other one", names="py03 .*"),
+    Line(DELETED, r"error\.code", lambda code: code in (-32603, NOTHING), -32001,
+         "a configuration that is deleted is none: its code", names="js03 .*"),
+    Line(DELETED, r"error\.type", some, NOTHING,
+         "a configuration that is deleted is none: a code in place of a type", names="js03 js10"),
 ]  # fmt: skip
 
 

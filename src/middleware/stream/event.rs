@@ -70,7 +70,8 @@ impl Pump {
         if !self.bind(payload).await {
             return Next::Done;
         }
-        push::under_way(&mut self.running).await;
+        let state = self.running.turn.state();
+        push::under_way(&mut self.running, state).await;
         self.follow(before).await;
         if payload.state().is_some_and(State::settles) || matches!(payload, Payload::Message(_)) {
             self.finish(event, doc, payload, shape).await
