@@ -8,9 +8,11 @@ mod wire;
 mod card;
 mod command;
 mod end;
+mod fetched;
 mod left;
 mod limits;
 mod logs;
+mod push;
 #[cfg(feature = "redis")]
 mod redis;
 mod sockets;

@@ -142,10 +142,11 @@ async fn a_token_that_is_misused_opens_as_much_as_one_that_does_not_exist() {
     proxy.send("two", json!({ "contextId": "c" })).await;
     let pointer = pointer(&agent);
     let good = token(&pointer).to_owned();
-    let unknown = fetch(&proxy, "/team/a2a-multiturn/contexts/nowhere/transcript", "nothing").await;
+    let unknown = fetch(&proxy, "/team/a2a-multiturn/contexts/bm93aGVyZQ/transcript", "nothing").await;
     assert_eq!(unknown.0, 404);
     let altered = format!("{}{}", &good[..good.len() - 2], if good.ends_with("AA") { "BB" } else { "AA" });
-    let elsewhere = path(&pointer).replace("/c/", "/other/");
+    let elsewhere = path(&pointer).replace("/Yw/", "/b3RoZXI/");
+    assert_ne!(elsewhere, path(&pointer));
     for (path, token) in
         [(elsewhere.clone(), &*good), (path(&pointer), &altered), (path(&pointer), "a2amt."), (path(&pointer), "")]
     {
@@ -211,7 +212,7 @@ async fn where_the_agent_cannot_be_told_the_way_nothing_is_offered() {
     assert_eq!(sent.entry()["history_turns"], json!([]));
     // And what looks like a request for a transcript is the agent's.
     let calls = agent.calls();
-    fetch(&proxy, "/a2a-multiturn/contexts/c/transcript", "a2amt.x").await;
+    fetch(&proxy, "/a2a-multiturn/contexts/Yw/transcript", "a2amt.x").await;
     assert_eq!(agent.calls(), calls + 1);
 }
 

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tower::ServiceExt;
 
+use super::streams::TokioClock;
 use super::support::*;
 
 const BASE: &str = "http://proxy.test:8080/travel";
@@ -29,7 +30,11 @@ fn relaying(agent: &Agent, pushes: bool, policy: Policy, store: Arc<dyn Store>) 
     says.set(pushes);
     let relay = Relay::new(webhooks, 100, says, Arc::new(Notify::new()));
     relay.set_base(BASE);
-    Proxy::around(agent, ConversationLayer::new(policy, Arc::clone(&store)).with_push(Arc::new(relay)), store)
+    Proxy::around(
+        agent,
+        ConversationLayer::with_clock(policy, Arc::clone(&store), TokioClock::start()).with_push(Arc::new(relay)),
+        store,
+    )
 }
 
 fn relay(agent: &Agent) -> Proxy {

@@ -13,3 +13,5 @@ mod stores;
 mod subscribing;
 mod time;
 mod watch;
+
+pub use stage::TokioClock;

@@ -60,7 +60,7 @@ pub struct Serves<'a> {
     pub dialects: &'a [Dialect],
     /// Whether streams are served; else the card says that there are none.
     pub streaming: bool,
-    /// Whether push notifications are.
+    /// Whether push notifications are: made by the proxy, so whatever the agent does; else the card says that there are none.
     pub push: bool,
     /// The params of the extension's declaration, a JSON object: by what rules replies are rewritten.
     pub rules: &'a str,

@@ -20,6 +20,11 @@ use crate::conversation::policy::{HistoryPolicy, UnknownIds};
 pub(super) fn together(config: &Config, report: &mut Report<'_>) {
     public_url(config, report);
     store(config, report);
+    if let Some(file) = &config.push.ca
+        && let Err(message) = certificates(file)
+    {
+        report.together(Severity::Error, Scope::File, &["push.ca"], format!("{}: {message}", file.display()));
+    }
     for (number, route) in config.routes.iter().enumerate() {
         let scope = report.scope(number);
         twins(&config.routes[..number], route, scope, report);

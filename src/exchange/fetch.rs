@@ -44,7 +44,7 @@ impl Pointing<'_> {
         let turns = (shown.first, shown.end, shown.referenced.clone());
         let grant = Grant { key: key.clone(), turns, until: now.saturating_add(self.lifetime) };
         let id = &*key.context_id;
-        let url = format!("{}{CONTEXTS}{}{TRANSCRIPT}", self.base, percent_encoded(id));
+        let url = format!("{}{CONTEXTS}{}{TRANSCRIPT}", self.base, URL_SAFE_NO_PAD.encode(id));
         let token = grant.sealed(secret, self.nonce)?;
         Some(format!("{{\"context_id\":{},\"url\":{},\"token\":{}}}", quote(id), quote(&url), quote(&token)))
     }
@@ -106,7 +106,8 @@ pub fn is_grant(token: &str) -> bool {
 /// The contextId in the path of a transcript.
 pub fn transcript_of(path: &str) -> Option<String> {
     let (_, rest) = path.split_once(CONTEXTS)?;
-    percent_decoded(rest.strip_suffix(TRANSCRIPT)?)
+    // Encoded so, an id stands in a path whatever it has of slashes and dots.
+    String::from_utf8(URL_SAFE_NO_PAD.decode(rest.strip_suffix(TRANSCRIPT)?).ok()?).ok()
 }
 
 /// What a grant opens of a conversation, as JSON: the turns in full, in the lines of a record.
@@ -120,25 +121,6 @@ pub fn transcript(grant: &Grant, context: &Context) -> String {
         entries.join(","),
         record::whole_lines(&turns).join(",")
     )
-}
-
-fn percent_encoded(id: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    id.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
-}
-
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-        match byte {
-            b'%' => bytes.push((digit(rest.next())? * 16 + digit(rest.next())?) as u8),
-            b'/' => return None,
-            byte => bytes.push(byte),
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
@@ -174,11 +156,11 @@ mod tests {
         let shown = Shown { first: 1, end: 3, ..Shown::default() };
         let pointer: serde_json::Value =
             serde_json::from_str(&pointing.to(&grant().key, &shown, b"secret", 7).unwrap()).unwrap();
-        assert_eq!(pointer["url"], "http://h/p/a2a-multiturn/contexts/c%2F1%20%C3%A9/transcript");
-        assert_eq!(transcript_of("/p/a2a-multiturn/contexts/c%2F1%20%C3%A9/transcript").as_deref(), Some("c/1 é"));
+        assert_eq!(pointer["url"], "http://h/p/a2a-multiturn/contexts/Yy8xIMOp/transcript");
+        assert_eq!(transcript_of("/p/a2a-multiturn/contexts/Yy8xIMOp/transcript").as_deref(), Some("c/1 é"));
         let read = Grant::read(pointer["token"].as_str().unwrap(), b"secret", 11).unwrap();
         assert_eq!((read.key, read.until), (grant().key, 12));
-        for other in ["/p", "/a2a-multiturn/contexts/a/b/transcript", "/a2a-multiturn/contexts/%zz/transcript"] {
+        for other in ["/p", "/a2a-multiturn/contexts/a/b/transcript", "/a2a-multiturn/contexts/Y!/transcript"] {
             assert_eq!(transcript_of(other), None, "{other}");
         }
     }

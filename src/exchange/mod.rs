@@ -13,5 +13,5 @@ pub use fetch::{Grant, Pointing, bearer, is_grant, transcript, transcript_of};
 pub use ids::derived_id;
 pub use open::{Opened, Plan, join, open, redacted};
 pub use push_config::{PushCall, Rules, push_list, set_params};
-pub use refusal::{BUSY_CODE, Refusal, busy_task, sse_event};
+pub use refusal::{BUSY_CODE, Refusal, busy_task, error_event, sse_event};
 pub use send::{Asked, Send, extension_is_active};

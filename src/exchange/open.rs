@@ -139,6 +139,7 @@ fn opened(
         injected: shown.turns,
         shown: shown.shown,
         dialect: send.call.dialect,
+        endpoint: Some(send.call.endpoint.clone()),
         active: plan.active,
         inline: send.asked.inline.unwrap_or(plan.policy.rewrite.inline == Inline::Always),
         history_length: send.history_length,

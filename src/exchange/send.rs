@@ -60,7 +60,7 @@ impl<'d, 't> Send<'d, 't> {
         for part in message.part_values() {
             once(part, "a part of the message")?;
         }
-        let push = ["pushNotificationConfig", "taskPushNotificationConfig"];
+        let push = ["pushNotification", "pushNotificationConfig", "taskPushNotificationConfig"];
         Ok(Self {
             call,
             message,
@@ -78,11 +78,12 @@ impl<'d, 't> Send<'d, 't> {
 }
 
 /// What the proxy reads or changes in a message.
-const MESSAGE: [&str; 8] =
-    ["messageId", "taskId", "contextId", "referenceTaskIds", "role", "parts", "metadata", "extensions"];
+const MESSAGE: [&str; 9] =
+    ["content", "messageId", "taskId", "contextId", "referenceTaskIds", "role", "parts", "metadata", "extensions"];
 
 /// What it reads or refuses in a configuration.
-const CONFIGURATION: [&str; 3] = ["historyLength", "pushNotificationConfig", "taskPushNotificationConfig"];
+const CONFIGURATION: [&str; 4] =
+    ["historyLength", "pushNotification", "pushNotificationConfig", "taskPushNotificationConfig"];
 
 /// An agent must not read an id, or a push configuration, where none is seen here.
 fn spelled(object: Value<'_, '_>, names: &[&str], what: &str) -> Result<(), Refusal> {

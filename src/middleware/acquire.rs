@@ -14,14 +14,13 @@ use super::reply::Reply;
 use super::running::{Running, unbound};
 use super::send::{Exchange, own_result, store_refusal};
 use super::settle::{end, fail};
-use crate::a2a::{Binding, EXTENSION_URI, Payload, State, message};
+use crate::a2a::{EXTENSION_URI, Payload, State, message};
 use crate::context::Context;
 use crate::conversation::digest;
 use crate::conversation::policy::{ContextId, GuardMode, UnknownIds};
 use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::{Source, Turn as Recorded};
 use crate::exchange::{Plan, Refusal, Send, redacted};
-use crate::json::Doc;
 use crate::store::{Begin, Begun, Found, InFlight, Pending, Share};
 use crate::task::ClientTask;
 use crate::turn::continuation;
@@ -417,17 +416,15 @@ impl Seen {
     fn read(answer: &Answer, running: &mut Running) -> Option<Self> {
         let doc = match Reply::read(&answer.body, &answer.binding, true) {
             Reply::Result(doc) => doc,
-            Reply::Error(Some(doc)) => return is_not_found(&doc, &answer.binding).then_some(Self::Unknown),
+            Reply::Error(Some(doc)) => {
+                return answer.binding.says_not_found(doc.root(), answer.head.status.as_u16()).then_some(Self::Unknown);
+            }
             Reply::Error(None) | Reply::Unreadable(_) => return None,
         };
-        let (payload @ Payload::Task(_), shape) = answer.binding.result_of(doc.root()).and_then(Payload::read)? else {
+        let (payload @ Payload::Task(_), shape) = answer.binding.payload_of(doc.root())? else {
             return None;
         };
         running.turn.hear(&payload, shape);
         Some(if running.turn.has_ended() { Self::Ended } else { Self::Runs })
     }
-}
-
-pub(super) fn is_not_found(doc: &Doc<'_>, binding: &Binding) -> bool {
-    binding.error_of(doc.root()).and_then(|error| error.some("code")).is_some_and(|code| code.raw() == "-32001")
 }

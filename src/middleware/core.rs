@@ -153,7 +153,7 @@ impl Core {
     pub(super) fn shape(&self, route: &RouteId, dialect: Dialect) -> Shape {
         let shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = shapes.get(&(route.clone(), dialect)).copied();
-        seen.unwrap_or(Shape { wrapped: dialect == Dialect::V10, dialect })
+        seen.unwrap_or(Shape { wrapped: dialect.wraps(), dialect })
     }
 
     pub(super) fn remember_refused(&self, refused: Refused) {

@@ -7,6 +7,7 @@ use super::body::ReplyBody;
 use super::core::{Core, millis, mint};
 use super::respond;
 use super::send::{Exchange, Outcome};
+use crate::a2a::Binding;
 use crate::a2a::{Call, Verb, message};
 use crate::conversation::policy::ConversationKey;
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
@@ -59,7 +60,7 @@ pub(super) async fn fetch(core: &Core, head: &http::request::Parts, context_id: 
 }
 
 fn plain(status: StatusCode, json: &str) -> Response<ReplyBody> {
-    let mut response = respond::own(json, false, status.as_u16());
+    let mut response = respond::json_of(&Binding::json_rpc(), json.to_owned(), status.as_u16());
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
@@ -97,7 +98,7 @@ impl Exchange {
         let turn = found.context.newest_turn_of(task).ok_or_else(Refusal::task_not_found)?;
         let length = call.params.some("historyLength").and_then(|length| length.u64());
         let task = self.conversation_task(&found, &turn, call, length, true);
-        Ok(respond::own(&call.binding.wrap(&task), false, 200))
+        Ok(respond::own(&call.binding, &task, false))
     }
 
     /// A client task whose history holds both sides of all its turns, the oldest first.

@@ -24,7 +24,7 @@ impl Exchange {
     }
 
     async fn listing(&self, call: &Call<'_, '_>, only: Option<&str>) -> Outcome {
-        if call.dialect == Dialect::V03 {
+        if call.dialect.is_of_03() {
             return Err(Refusal::no_method("tasks/list"));
         }
         if !self.identified {
@@ -73,7 +73,7 @@ impl Exchange {
             quote(&token),
             listed.total
         );
-        Ok(respond::own(&call.binding.wrap(&result), false, 200))
+        Ok(respond::own(&call.binding, &result, false))
     }
 }
 

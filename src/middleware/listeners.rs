@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::core::{Cancellable, Core, TaskKey};
 use crate::a2a::{Binding, Part};
-use crate::exchange::sse_event;
+use crate::exchange::{error_event, sse_event};
 use crate::json::{Doc, Edits};
 
 /// Events that a listener may be behind.
@@ -69,7 +69,9 @@ impl Listener {
         let Ok(doc) = Doc::scan(data.as_bytes()) else { return true };
         let mut edits = Edits::new();
         self.binding.readdress(&mut edits, doc.root());
-        let event = Bytes::from(sse_event(&edits.apply(data)));
+        let json = edits.apply(data);
+        let fails = self.binding.error_of(doc.root()).is_some();
+        let event = Bytes::from(if fails { error_event(&json, &self.binding) } else { sse_event(&json) });
         let before = self.behind.fetch_add(event.len(), Ordering::Relaxed);
         if before > 0 && before + event.len() > BACKLOG_BYTES {
             return false;

@@ -24,8 +24,8 @@ use super::settle::{Ended, cancel, fail};
 use crate::a2a::{Binding, Call, Dialect, Part, Shape};
 use crate::context::Context;
 use crate::conversation::policy::{Mode, Reject, TerminalFollowup, UnknownIds};
-use crate::conversation::principal::{Principal, RouteId};
-use crate::exchange::{Plan, Refusal, Send, busy_task, open};
+use crate::conversation::principal::{Principal, RouteId, Unidentified};
+use crate::exchange::{Plan, Refusal, Send, busy_task, extension_is_active, open};
 use crate::store::{InFlight, StoreError};
 use crate::task::{Chain, ClientTask};
 use crate::turn::{Bound, Opening, Tail, Turn, View};
@@ -49,6 +49,22 @@ pub(super) struct Exchange {
 pub(super) type Outcome = Result<Response<ReplyBody>, Refusal>;
 
 impl Exchange {
+    /// What is known of a request by its head. `gone` tells when its client has left.
+    pub(super) fn new(core: Arc<Core>, agent: Agent, head: &http::request::Parts, gone: CancellationToken) -> Self {
+        let route = head.extensions.get::<RouteId>().cloned().unwrap_or_default();
+        let principal = head.extensions.get::<Principal>().cloned().unwrap_or_default();
+        Self {
+            conversation: core.conversation(&route, &principal, &head.headers),
+            identified: head.extensions.get::<Unidentified>().is_none(),
+            active: extension_is_active(&head.headers),
+            core,
+            agent,
+            route,
+            principal,
+            gone,
+        }
+    }
+
     pub(super) async fn send(mut self, call: Call<'_, '_>, bytes: Bytes) -> Outcome {
         let send = Send::read(call, &self.core.policy.limits)?;
         if !self.identified {
@@ -285,15 +301,12 @@ impl Exchange {
 /// A noun made here, as the answer to a send.
 pub(super) fn own_result(send: &Send<'_, '_>, name: &str, noun: &str, shape: Shape) -> Response<ReplyBody> {
     let result = if shape.wrapped { format!("{{\"{name}\":{noun}}}") } else { noun.to_owned() };
-    respond::own(&send.call.binding.wrap(&result), send.call.verb.streams(), 200)
+    respond::own(&send.call.binding, &result, send.call.verb.streams())
 }
 
-/// A result's noun in 1.0's wrapper, bare in 0.3.
+/// A result's noun, in a wrapper where the dialect has one.
 pub(super) fn wrapped(name: &str, noun: &str, dialect: Dialect) -> String {
-    match dialect {
-        Dialect::V03 => noun.to_owned(),
-        Dialect::V10 => format!("{{\"{name}\":{noun}}}"),
-    }
+    if dialect.wraps() { format!("{{\"{name}\":{noun}}}") } else { noun.to_owned() }
 }
 
 pub(super) fn refused_task(refused: &Refused, dialect: Dialect) -> String {

@@ -21,7 +21,7 @@ use super::pumped::Client;
 use super::respond;
 use super::running::Running;
 use super::send::Exchange;
-use crate::a2a::{Binding, Dialect};
+use crate::a2a::{Binding, Dialect, Voice};
 use crate::exchange::{Refusal, Send};
 use crate::sse::Splitter;
 use crate::turn::Tail;
@@ -61,7 +61,7 @@ impl Exchange {
         let pump = Pump {
             audience,
             wish,
-            ..Pump::new(self, running, send.call.binding.clone(), send.call.dialect, client, Origin::Send)
+            ..Pump::new(self, running, send.call.binding.clone(), send.call.voice(), client, Origin::Send)
         };
         response.map(|_| core.pumped(Box::pin(pump.run(Some(body))), pieces))
     }
@@ -82,6 +82,8 @@ pub(super) struct Pump {
     running: Running,
     /// Of the client's request, and so of the agent's stream.
     binding: Binding,
+    /// How the agent is asked for what its stream lacks.
+    voice: Voice,
     origin: Origin,
     splitter: Splitter,
     client: Client,
@@ -139,7 +141,7 @@ impl Pump {
         exchange: Exchange,
         running: Running,
         binding: Binding,
-        dialect: Dialect,
+        voice: Voice,
         client: Client,
         origin: Origin,
     ) -> Self {
@@ -148,13 +150,14 @@ impl Pump {
             exchange,
             running,
             binding,
+            dialect: voice.dialect,
+            voice,
             origin,
             splitter: Splitter::new(limit),
             client,
             audience: Audience::default(),
             wish: None,
             tail: Tail::default(),
-            dialect,
             began: false,
             resumed: false,
             gap: origin == Origin::Subscription,

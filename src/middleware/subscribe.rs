@@ -22,11 +22,11 @@ use super::pumped::Client;
 use super::send::{Exchange, Outcome, wrapped};
 use super::stream::{COMMENT, KEEP_ALIVE, Origin, Pump};
 use super::{recorded, respond};
-use crate::a2a::{Binding, Call, Dialect, State};
+use crate::a2a::{Binding, Call, Dialect, State, Voice};
 use crate::conversation::policy::{Mode, UnknownIds};
 use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::Turn;
-use crate::exchange::{Refusal, sse_event};
+use crate::exchange::{Refusal, error_event, sse_event};
 use crate::store::{InFlight, Pending};
 use crate::task::ClientTask;
 use crate::turn::{Told, View};
@@ -77,6 +77,7 @@ impl Exchange {
             task,
             binding: call.binding.clone(),
             dialect: call.dialect,
+            voice: call.voice(),
             out,
             began: false,
         };
@@ -98,6 +99,7 @@ struct Subscription {
     task: String,
     binding: Binding,
     dialect: Dialect,
+    voice: Voice,
     out: Client,
     /// Whether it was told how the task stood.
     began: bool,
@@ -142,6 +144,7 @@ impl Subscription {
                     None => {}
                 }
             } else if !self.began
+                && pending.opening.voice().is_like(&self.voice)
                 && let Listened::Out = self.listen(subject.found.key.clone()).await
             {
                 return Ok(None);
@@ -158,7 +161,7 @@ impl Subscription {
         let mut running = self.exchange.resumed(guard, Arc::clone(&subject.found.context), pending);
         let opening = Arc::clone(&running.turn.opening);
         running.originals = originals(&subject.found, opening.user.parts.clone(), &opening.user.id);
-        let mut pump = Pump::new(self.exchange, running, self.binding, self.dialect, self.out, Origin::Subscription);
+        let mut pump = Pump::new(self.exchange, running, self.binding, self.voice, self.out, Origin::Subscription);
         pump.began = self.began;
         pump.run(None).await;
     }
@@ -263,7 +266,7 @@ impl Subscription {
     }
 
     async fn refuse(&self, refusal: &Refusal) {
-        self.write(sse_event(&refusal.body(&self.binding)).into()).await;
+        self.write(error_event(&refusal.body(&self.binding), &self.binding).into()).await;
     }
 
     async fn write(&self, event: Bytes) {

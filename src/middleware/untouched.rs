@@ -19,7 +19,6 @@ use super::running::Running;
 use super::send::{Exchange, Outcome};
 use super::settle::{end, fail};
 use super::{reading, respond};
-use crate::a2a::Payload;
 use crate::exchange::{Plan, Refusal, Send, open};
 use crate::sse::Splitter;
 
@@ -43,7 +42,7 @@ impl Exchange {
         let answer = self.agent.send(bytes).await?;
         let answer = self.agent.read(answer).await?;
         if let Reply::Result(doc) = Reply::read(&answer.body, &answer.binding, true)
-            && let Some((payload, _)) = answer.binding.result_of(doc.root()).and_then(Payload::read)
+            && let Some((payload, _)) = answer.binding.payload_of(doc.root())
             && let Some(id) = payload.task_id()
         {
             self.core.leave_unclaimed(&self.route, &id);
@@ -161,7 +160,7 @@ impl Exchange {
     async fn hear_event(&self, running: &mut Running, data: &[u8]) {
         let binding = self.agent.binding();
         let Reply::Result(doc) = Reply::read(data, binding, true) else { return };
-        let Some((payload, shape)) = binding.result_of(doc.root()).and_then(Payload::read) else { return };
+        let Some((payload, shape)) = binding.payload_of(doc.root()) else { return };
         running.turn.hear(&payload, shape);
         let bind = running.bind(&payload);
         match running.guard.bind(bind).await {

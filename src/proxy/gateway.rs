@@ -206,7 +206,7 @@ pub fn described(seen: &Seen) -> String {
     let bindings = join(seen.bindings.iter().map(ToString::to_string).collect());
     let name = seen.name.as_deref().unwrap_or("without a name");
     let stream = if seen.streaming { "streams" } else { "does not stream" };
-    format!("{name:?} speaks A2A {dialects} over {bindings} (JSON-RPC is served), {stream}")
+    format!("{name:?} speaks A2A {dialects} over {bindings}, {stream}")
 }
 
 fn callers(identity: &Identity, loopback: bool) -> String {

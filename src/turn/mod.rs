@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use marker::Tail;
 pub use show::{Told, View, continuation, task_of_message};
 
-use crate::a2a::{Dialect, Message, Part, Payload, Role, Shape, State, text_of};
+use crate::a2a::{Dialect, Endpoint, Message, Part, Payload, Role, Shape, State, Voice, text_of};
 use crate::context::{Settlement, TaskChange};
 use crate::conversation::digest::Digest;
 use crate::conversation::policy::{HistoryPolicy, Mode, Policy, QuestionText};
@@ -60,6 +60,9 @@ pub struct Opening {
     pub window_start: u32,
     /// The dialect of the request.
     pub dialect: Dialect,
+    /// Where it was sent: the proxy's own calls for the turn go there.
+    #[serde(default)]
+    pub endpoint: Option<Endpoint>,
     /// Whether the client activated the extension.
     pub active: bool,
     /// Whether `status.continuation` is to be filled.
@@ -70,6 +73,13 @@ pub struct Opening {
     pub started_at: u64,
     /// The name of the callback at which the agent pushes what becomes of it, where it was given one.
     pub callback: Option<String>,
+}
+
+impl Opening {
+    /// How the proxy's own calls for the turn are made.
+    pub fn voice(&self) -> Voice {
+        Voice { dialect: self.dialect, endpoint: self.endpoint.clone() }
+    }
 }
 
 /// The ids under which the client knows the turn.

@@ -200,7 +200,7 @@ impl View<'_> {
         if let Some(state) = status.some("state") {
             edits.set_string(state, told.state.spelled(dialect));
         }
-        if let Some(turn) = told.turn.filter(|turn| turn.is_question()) {
+        if let Some(turn) = told.turn.filter(|turn| turn.is_question() && told.state == State::InputRequired) {
             match said.filter(|message| is_whole_question(*message, turn)) {
                 Some(message) => self.mark_question(edits, message, told),
                 None => edits.set_member(status, "message", &self.question(turn, dialect, told)),

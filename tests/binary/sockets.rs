@@ -108,7 +108,7 @@ async fn http2_with_prior_knowledge() {
 }
 
 /// A certificate for localhost by an authority of the test's own, and the authority as PEM.
-fn tls() -> (TlsAcceptor, String) {
+pub fn tls() -> (TlsAcceptor, String) {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();

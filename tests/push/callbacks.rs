@@ -36,6 +36,18 @@ async fn a_whole_task_that_is_pushed_settles() {
 }
 
 #[tokio::test]
+async fn a_push_of_what_came_before_is_no_change() {
+    let agent = slow(|_| panic!("nobody needs to ask"));
+    let proxy = relay(&agent);
+    let callback = begun(&proxy, &agent, "c").await;
+    for state in ["submitted", "working", "submitted", "working"] {
+        push(&proxy, &callback, &task_03("u-1", state, json!({}))).await;
+    }
+    push(&proxy, &callback, &ended("u-1", "Done.")).await;
+    assert_eq!(told_states(&proxy).await.0, ["working", "completed"]);
+}
+
+#[tokio::test]
 async fn an_end_without_artifacts_makes_the_proxy_ask_with_the_credential_of_the_send() {
     for body in [
         json!({ "statusUpdate": { "taskId": "u-1", "contextId": "c", "status": { "state": "TASK_STATE_COMPLETED" } } }),

@@ -112,20 +112,20 @@ async fn a_webhook_that_may_not_be_called_is_refused_before_any_call() {
 async fn a_configuration_that_is_set_later_hears_the_rest() {
     let agent = Agent::answering(|seen| {
         json!({ "result": match seen.method() {
-            "message/send" => working("u-1"),
+            "message/send" => task_03("u-1", "submitted", json!({})),
             "tasks/get" => ended("u-1", "Which one do you mean?"),
             _ => json!({ "taskId": "u-1" }),
         } })
     });
     let proxy = relay(&agent);
     proxy.send("go", json!({ "contextId": "c" })).await;
-    assert!(outbox(&proxy).await.is_empty());
     let set = json!({ "taskId": "u-1", "pushNotificationConfig": { "url": HOOK } });
     result(&proxy, &format!("{OPS}set"), set).await;
     let asked = agent.last();
     assert_eq!((asked.method(), &asked.json["params"]["taskId"]), ("tasks/pushNotificationConfig/set", &json!("u-1")));
     assert!(!asked.raw.contains("hooks.example"), "{}", asked.raw);
     let callback = given_in(&asked.json["params"]["pushNotificationConfig"]);
+    assert!(outbox(&proxy).await.is_empty(), "nothing has changed since");
     assert_eq!(push(&proxy, &callback, &ended("u-1", "Which one do you mean?")).await, StatusCode::NO_CONTENT);
     assert_eq!(told_states(&proxy).await.0, ["input-required"]);
 }

@@ -10,7 +10,7 @@ const NOW: Serves<'_> = Serves {
     bindings: &[Binding::JsonRpc],
     dialects: &[Dialect::V03, Dialect::V10],
     streaming: true,
-    push: true,
+    push: false,
     rules: "{\"level\":\"balanced\"}",
 };
 const LATER: Serves<'_> = Serves { bindings: &[Binding::JsonRpc, Binding::HttpJson], ..NOW };
@@ -46,7 +46,7 @@ fn shows_the_cards_of_the_sdks() {
         (
             // Python 0.3.
             r#"{"additionalInterfaces":[{"transport":"JSONRPC","url":"http://127.0.0.1:41030/"},{"transport":"HTTP+JSON","url":"http://127.0.0.1:41030"}],"capabilities":{"extensions":[{"description":"does nothing","uri":"https://example.com/ext/one"}],"pushNotifications":true,"streaming":true},"name":"peer03","preferredTransport":"JSONRPC","protocolVersion":"0.3.0","provider":{"organization":"peers","url":"https://example.com"},"url":"http://127.0.0.1:41030/","version":"1.0.0"}"#,
-            r#"{"additionalInterfaces":[{"transport":"JSONRPC","url":"https://p.example/agents/a/"}],"capabilities":{"extensions":[{"description":"does nothing","uri":"https://example.com/ext/one"},"EXT"],"pushNotifications":true,"streaming":true},"name":"peer03","preferredTransport":"JSONRPC","protocolVersion":"0.3.0","provider":{"organization":"peers","url":"https://example.com"},"url":"https://p.example/agents/a/","version":"1.0.0"}"#,
+            r#"{"additionalInterfaces":[{"transport":"JSONRPC","url":"https://p.example/agents/a/"}],"capabilities":{"extensions":[{"description":"does nothing","uri":"https://example.com/ext/one"},"EXT"],"pushNotifications":false,"streaming":true},"name":"peer03","preferredTransport":"JSONRPC","protocolVersion":"0.3.0","provider":{"organization":"peers","url":"https://example.com"},"url":"https://p.example/agents/a/","version":"1.0.0"}"#,
         ),
         (
             // Python 1.0, with gRPC.
@@ -239,6 +239,22 @@ fn switches_go_off_where_nothing_is_served() {
 }
 
 #[test]
+fn the_proxy_pushes_whatever_the_agent_does() {
+    let serves = Serves { push: true, ..NOW };
+    for (capabilities, expected) in [
+        (r#"{"pushNotifications":true}"#, r#"{"pushNotifications":true,"extensions":["EXT"]}"#),
+        (r#"{"pushNotifications":false}"#, r#"{"pushNotifications":true,"extensions":["EXT"]}"#),
+        ("{}", r#"{"pushNotifications":true,"extensions":["EXT"]}"#),
+        ("null", r#"{"pushNotifications":true,"extensions":["EXT"]}"#),
+    ] {
+        let card = format!("{{\"url\":\"http://x/\",\"capabilities\":{capabilities}}}");
+        let expected = format!("{{\"url\":\"{BASE}/\",\"capabilities\":{expected}}}");
+        assert_eq!(shown(&card, &at(""), &serves).unwrap(), expected);
+        assert!(rewrite(card.as_bytes(), &at(""), &serves).unwrap().warnings.is_empty());
+    }
+}
+
+#[test]
 fn the_extension_stands_there_once_and_with_our_rules() {
     let ours = declared();
     let theirs = format!("{{\"uri\":\"{EXTENSION_URI}\",\"required\":true}}");
@@ -252,6 +268,7 @@ fn the_extension_stands_there_once_and_with_our_rules() {
     assert!(matches!(rewrite(b"{\"url\":\"/\"}", &at(""), &Serves { rules: "[", ..NOW }), Err(CardError::Rules)));
 }
 
+// card-signature
 #[test]
 fn nothing_to_change_means_the_same_bytes_and_else_signatures_go() {
     let card = |url: &str| {

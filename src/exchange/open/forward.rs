@@ -104,9 +104,10 @@ fn inject(edits: &mut Edits, send: &Send<'_, '_>, plan: &Plan<'_>, record: &Reco
         return Some(put(at));
     }
     let part = record.part(placement, &plan.context.fence, send.call.dialect);
-    match send.message.value.some("parts").filter(|parts| parts.kind() == Kind::Array) {
+    let name = send.call.dialect.parts();
+    match send.message.value.some(name).filter(|parts| parts.kind() == Kind::Array) {
         Some(parts) => edits.prepend(parts, &part),
-        None => edits.set_member(send.message.value, "parts", &format!("[{part}]")),
+        None => edits.set_member(send.message.value, name, &format!("[{part}]")),
     }
     Some(put(0))
 }

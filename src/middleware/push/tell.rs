@@ -45,11 +45,11 @@ fn was_overtaken(context: &Context, task: &ClientTask, now: u64) -> bool {
         && context.newest_turn_of(task).is_some_and(|turn| turn.is_question())
 }
 
-/// A turn in flight may have changed its task's state: a closing one is told when it has settled.
-pub(in crate::middleware) async fn under_way(running: &mut Running) {
+/// A turn in flight may have changed its task's state to this one; `None` where nothing was heard of it. A closing one is told when it has
+/// settled.
+pub(in crate::middleware) async fn under_way(running: &mut Running, state: Option<State>) {
     let core = Arc::clone(running.guard.core());
-    let Some(relay) = &core.push else { return };
-    let state = running.turn.state().unwrap_or(State::Working);
+    let (Some(relay), Some(state)) = (&core.push, state) else { return };
     // Of an answer to a question the client is told `working` when it is sent: that the agent takes it up is no news.
     let late = state == State::Submitted && running.told.is_some();
     if state.settles() || state == State::Unknown || running.told == Some(state) || late {

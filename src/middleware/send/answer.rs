@@ -40,8 +40,7 @@ impl Exchange {
                 return Err(Refusal::malformed(what));
             }
         };
-        let result = binding.result_of(doc.root()).unwrap_or(doc.root());
-        let Some((payload, shape)) = Payload::read(result).filter(|(payload, _)| is_answer(payload)) else {
+        let Some((payload, shape)) = binding.payload_of(doc.root()).filter(|(payload, _)| is_answer(payload)) else {
             fail(&self.core, running, "no task and no message").await;
             return Err(Refusal::malformed("its result is neither a task nor a message"));
         };
@@ -90,8 +89,7 @@ impl Exchange {
             .await;
         let Ok(answer) = answer else { return };
         if let Ok(doc) = Doc::scan(&answer.body)
-            && let Some((payload @ Payload::Task(_), shape)) =
-                answer.binding.result_of(doc.root()).and_then(Payload::read)
+            && let Some((payload @ Payload::Task(_), shape)) = answer.binding.payload_of(doc.root())
             && payload.state().is_some_and(State::is_terminal)
         {
             running.turn.hear(&payload, shape);
