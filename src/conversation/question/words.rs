@@ -107,16 +107,16 @@ pub(super) fn find(text: &str, sentence: Range<usize>) -> Found {
 }
 
 fn scan(text: &str, range: Range<usize>, mut clause: bool, found: &mut Found) {
-    let mut before = ' ';
+    let (mut before, mut first) = (' ', clause);
     for (i, c) in text[range.clone()].char_indices() {
         let at = range.start + i;
         if is_separator(c) || c == '-' && before == ' ' {
             clause = true;
         } else if is_word(c) {
             if !is_joined(before, c) {
-                look(text, at, Place { clause, start: at < range.start + START }, found);
+                look(text, at, Place { clause, start: at < range.start + START, first }, found);
             }
-            clause = false;
+            (clause, first) = (false, false);
         }
         before = c;
     }
@@ -127,6 +127,7 @@ fn scan(text: &str, range: Range<usize>, mut clause: bool, found: &mut Found) {
 struct Place {
     clause: bool,
     start: bool,
+    first: bool,
 }
 
 fn look(text: &str, at: usize, place: Place, found: &mut Found) {
@@ -142,7 +143,12 @@ fn look(text: &str, at: usize, place: Place, found: &mut Found) {
 fn look_for(start: Start, text: &str, at: usize, place: Place, found: &mut Found) {
     let here = &text.as_bytes()[at..];
     for phrase in index::begun(start) {
-        let allowed = (place.clause || !phrase.clause) && (place.start || !phrase.start);
+        let allowed = match phrase.kind {
+            // "Then enter the amount" is a step of an instruction, whoever reads it.
+            Kind::Step => place.first,
+            Kind::Order => place.clause && place.start,
+            _ => place.clause || !phrase.clause,
+        };
         let slot = &mut found.0[phrase.kind as usize];
         if allowed && slot.is_none() && here.starts_with(phrase.plain) {
             *slot = matched(phrase.first, phrase.rest, text, at).map(|end| (at, end));

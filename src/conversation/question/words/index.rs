@@ -19,8 +19,6 @@ pub(super) struct Phrase {
     pub kind: Kind,
     /// Only where a clause begins.
     pub clause: bool,
-    /// Only at the start of its sentence.
-    pub start: bool,
     /// The bytes before its first sign.
     pub plain: &'static [u8],
     /// What stands before its first gap.
@@ -85,8 +83,7 @@ fn taken_apart((kind, row): Row) -> Option<(Start, Phrase)> {
     let plain = first.find(['~', '$', ' ', '\'']).map_or(first, |sign| &first[..sign]).as_bytes();
     let mut letters = phrase.chars();
     let start = begins(letters.next()?, letters.next());
-    let at_start = matches!(kind, Kind::Order | Kind::Step);
-    Some((start, Phrase { kind, clause, start: at_start, plain, first, rest }))
+    Some((start, Phrase { kind, clause, plain, first, rest }))
 }
 
 #[cfg(test)]
