@@ -8,10 +8,13 @@ mod wire;
 mod card;
 mod command;
 mod end;
+mod fetched;
 mod left;
 mod limits;
 mod logs;
 mod push;
+#[cfg(feature = "redis")]
+mod redis;
 mod sockets;
 mod start;
 mod talk;

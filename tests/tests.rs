@@ -13,6 +13,7 @@ mod conversations;
 #[cfg(feature = "proxy")]
 mod digest;
 mod digests;
+mod fetched;
 mod guard;
 mod hostile;
 #[cfg(feature = "proxy")]
@@ -28,6 +29,7 @@ mod queue;
 mod record;
 mod replies;
 mod rewrites;
+mod settings;
 mod slow;
 mod streams;
 mod support;

@@ -1,6 +1,8 @@
 //! A request that the proxy has a word in, and the binding that carries it and what answers it.
 
-use super::{Dialect, jsonrpc};
+use serde::{Deserialize, Serialize};
+
+use super::{Dialect, Payload, Shape, jsonrpc};
 use crate::json::{Edits, Kind, Value};
 
 /// What a request asks for.
@@ -53,8 +55,60 @@ pub struct Call<'d, 't> {
     pub dialect: Dialect,
     /// How it is carried, and what answers it.
     pub binding: Binding,
+    /// Where it was sent.
+    pub endpoint: Endpoint,
     /// Its parameters.
     pub params: Value<'d, 't>,
+    /// What else goes with it over HTTP+JSON.
+    pub along: Along,
+}
+
+impl Call<'_, '_> {
+    /// How it was called: so the proxy calls for it, too.
+    pub fn voice(&self) -> Voice {
+        Voice { dialect: self.dialect, endpoint: Some(self.endpoint.clone()) }
+    }
+}
+
+/// What goes with a request over HTTP+JSON beside its parameters, to be passed on with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Along {
+    /// The query, without its question mark.
+    pub query: String,
+    /// The body of an operation on a task, without the ids that stand in its path.
+    pub body: String,
+}
+
+/// Where an agent takes calls, as a client reaches it, and how they are carried there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Endpoint {
+    /// One path (and query) for all.
+    JsonRpc {
+        /// Path and query.
+        target: String,
+    },
+    /// A path for each operation.
+    HttpJson {
+        /// What they have in front.
+        base: String,
+    },
+}
+
+/// How calls are made: in which dialect, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Voice {
+    /// The dialect.
+    pub dialect: Dialect,
+    /// The endpoint; `None`: that of the request at hand.
+    pub endpoint: Option<Endpoint>,
+}
+
+impl Voice {
+    /// Whether what answers the one can be read by who called in the other.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let over_http = |voice: &Self| matches!(voice.endpoint, Some(Endpoint::HttpJson { .. }));
+        self.dialect == other.dialect && over_http(self) == over_http(other)
+    }
 }
 
 /// How a request is carried, and with it everything that answers it.
@@ -66,7 +120,10 @@ pub enum Binding {
         id: String,
     },
     /// The result itself; what went wrong is told by the HTTP status.
-    HttpJson,
+    HttpJson {
+        /// The dialect, in which errors are spelled too.
+        dialect: Dialect,
+    },
 }
 
 impl Binding {
@@ -79,7 +136,7 @@ impl Binding {
     pub fn id(&self) -> &str {
         match self {
             Self::JsonRpc { id } => id,
-            Self::HttpJson => "null",
+            Self::HttpJson { .. } => "null",
         }
     }
 
@@ -87,20 +144,51 @@ impl Binding {
     pub fn result_of<'d, 't>(&self, root: Value<'d, 't>) -> Option<Value<'d, 't>> {
         match self {
             Self::JsonRpc { .. } => root.some("result"),
-            Self::HttpJson => (root.kind() == Kind::Object && self.error_of(root).is_none()).then_some(root),
+            Self::HttpJson { .. } => (root.kind() == Kind::Object && self.error_of(root).is_none()).then_some(root),
         }
     }
 
     /// The error in an answer or an event.
     pub fn error_of<'d, 't>(&self, root: Value<'d, 't>) -> Option<Value<'d, 't>> {
-        root.some("error")
+        let bare = || {
+            let is_http = matches!(self, Self::HttpJson { .. });
+            // 0.3 has nothing around it, and a message of the protocol's is an object.
+            root.some("message").filter(|words| is_http && words.kind() == Kind::String).map(|_| root)
+        };
+        root.some("error").or_else(bare)
+    }
+
+    /// What an answer or an event says, and how it spells it.
+    pub fn payload_of<'d, 't>(&self, root: Value<'d, 't>) -> Option<(Payload<'d, 't>, Shape)> {
+        let (payload, shape) = Payload::read(self.result_of(root)?)?;
+        match (self, shape.dialect) {
+            // The protobuf form of 0.3 has 1.0's words, by which it is not told.
+            (Self::HttpJson { dialect: Dialect::Proto03 }, Dialect::V10) => {
+                Some((payload, Shape { dialect: Dialect::Proto03, ..shape }))
+            }
+            _ => Some((payload, shape)),
+        }
+    }
+
+    /// Whether an answer says that there is no such task. `status` is its HTTP status.
+    pub fn says_not_found(&self, root: Value<'_, '_>, status: u16) -> bool {
+        let Some(error) = self.error_of(root) else { return false };
+        let code = error.some("code").map(|code| code.raw());
+        match self {
+            Self::JsonRpc { .. } => code == Some("-32001"),
+            Self::HttpJson { .. } => {
+                let reasons = error.some("details").into_iter().flat_map(|details| details.elements());
+                let mut reasons = reasons.filter_map(|detail| detail.some("reason")?.str());
+                status == 404 && reasons.all(|reason| reason == "TASK_NOT_FOUND") && code != Some("-32601")
+            }
+        }
     }
 
     /// A result (JSON), as an answer or as the data of an event.
     pub fn wrap(&self, result: &str) -> String {
         match self {
             Self::JsonRpc { id } => jsonrpc::result(id, result),
-            Self::HttpJson => result.to_owned(),
+            Self::HttpJson { .. } => result.to_owned(),
         }
     }
 
@@ -122,7 +210,11 @@ mod tests {
 
     #[test]
     fn what_is_wrapped_is_found_again() {
-        for binding in [Binding::JsonRpc { id: "\"x\"".to_owned() }, Binding::json_rpc(), Binding::HttpJson] {
+        for binding in [
+            Binding::JsonRpc { id: "\"x\"".to_owned() },
+            Binding::json_rpc(),
+            Binding::HttpJson { dialect: Dialect::V10 },
+        ] {
             let text = binding.wrap("{\"id\":\"t-1\"}");
             let doc = Doc::scan(text.as_bytes()).unwrap();
             assert_eq!(binding.result_of(doc.root()).map(|result| result.raw()), Some("{\"id\":\"t-1\"}"));
@@ -136,7 +228,7 @@ mod tests {
     #[test]
     fn an_error_is_no_result() {
         let doc = Doc::scan(br#"{"id":1,"error":{"code":404}}"#).unwrap();
-        for binding in [Binding::json_rpc(), Binding::HttpJson] {
+        for binding in [Binding::json_rpc(), Binding::HttpJson { dialect: Dialect::V10 }] {
             assert!(binding.result_of(doc.root()).is_none() && binding.error_of(doc.root()).is_some());
         }
     }
@@ -151,7 +243,7 @@ mod tests {
             Binding::JsonRpc { id: "\"a\"".to_owned() }.readdress(&mut edits, doc.root());
             assert_eq!(edits.apply(text), expected);
             let mut edits = Edits::new();
-            Binding::HttpJson.readdress(&mut edits, doc.root());
+            Binding::HttpJson { dialect: Dialect::V10 }.readdress(&mut edits, doc.root());
             assert!(edits.is_empty(), "an id there is a task's");
         }
     }

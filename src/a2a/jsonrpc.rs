@@ -1,6 +1,6 @@
 //! The JSON-RPC binding: requests by method name, answers with the request's own id.
 
-use super::{Binding, Call, Dialect, Push, Verb};
+use super::{Along, Binding, Call, Dialect, Endpoint, Push, Verb};
 use crate::json::{Kind, Value, quote};
 
 /// The methods by name: the name alone tells the dialect, since one server serves both under one URL.
@@ -32,7 +32,10 @@ const METHODS: [(&str, Verb, Dialect); 22] = [
 
 /// The name of a verb's method in `dialect`.
 pub fn method(verb: Verb, dialect: Dialect) -> &'static str {
-    METHODS.iter().find(|(_, of, spoken)| *of == verb && *spoken == dialect).map_or("ListTasks", |(name, ..)| name)
+    METHODS
+        .iter()
+        .find(|(_, of, spoken)| *of == verb && spoken.is_of_03() == dialect.is_of_03())
+        .map_or("ListTasks", |(name, ..)| name)
 }
 
 /// A request that may be a send, and cannot be read as one.
@@ -78,7 +81,9 @@ pub fn read<'d, 't>(root: Value<'d, 't>) -> Result<Option<Call<'d, 't>>, Unreada
     if misspelled(params, &["message", "configuration", "id", "historyLength", "metadata"]).is_some() {
         return Err(unreadable(-32602, "a member of params is not spelled as A2A has it"));
     }
-    Ok(Some(Call { verb, dialect, binding: Binding::JsonRpc { id: id.raw().to_owned() }, params }))
+    let (binding, endpoint) =
+        (Binding::JsonRpc { id: id.raw().to_owned() }, Endpoint::JsonRpc { target: String::new() });
+    Ok(Some(Call { verb, dialect, binding, endpoint, params, along: Along::default() }))
 }
 
 /// The first member of `object` that some readers take for one of `names` although it is spelled otherwise: Python's SDKs also read

@@ -8,31 +8,49 @@ pub mod card;
 pub mod jsonrpc;
 mod noun;
 mod part;
+pub mod rest;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use call::{Binding, Call, Push, Verb};
+pub use call::{Along, Binding, Call, Endpoint, Push, Verb, Voice};
 pub use noun::{
     ArtifactUpdate, Artifacts, Message, Payload, Shape, StatusUpdate, Task, artifact_update, message, status_update,
     task,
 };
-pub use part::{File, Part, read_part, read_parts, text_of, write_part, write_parts, write_receipt};
+pub use part::{File, Part, read_part, read_parts, read_parts_where, text_of, write_part, write_parts, write_receipt};
 
 /// The URI of the extension under which the proxy speaks of its own: in metadata, in headers, in the agent card.
 pub const EXTENSION_URI: &str = "https://github.com/a2aproject/A2A/issues/2061#v1";
 
-/// A version of the protocol, as far as it spells things differently.
+/// How nouns are spelled: a version of the protocol, and of 0.3 one for each binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Dialect {
     /// 0.3: `kind`, `input-required`, `message/send`.
     V03,
     /// 1.0: no discriminator, `TASK_STATE_INPUT_REQUIRED`, `SendMessage`.
     V10,
+    /// 0.3 over HTTP+JSON: its protobuf form, with 1.0's words and wrappers, `content` for a message's parts, and nested files and data.
+    Proto03,
 }
 
 impl Dialect {
+    /// Whether an answer to a send, or an event, stands in a member named after it (`{"task":{…}}`).
+    pub fn wraps(self) -> bool {
+        self != Self::V03
+    }
+
+    /// Whether it is one of the protocol's version 0.3.
+    pub fn is_of_03(self) -> bool {
+        self != Self::V10
+    }
+
+    /// The name of a message's list of parts.
+    pub fn parts(self) -> &'static str {
+        if self == Self::Proto03 { "content" } else { "parts" }
+    }
+
     /// The dialect of a protocol version, as cards spell it.
     pub fn of_version(version: &str) -> Option<Self> {
         match version.trim_ascii().split('.').next() {
@@ -46,7 +64,7 @@ impl Dialect {
 impl fmt::Display for Dialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::V03 => "0.3",
+            Self::V03 | Self::Proto03 => "0.3",
             Self::V10 => "1.0",
         })
     }
@@ -98,7 +116,7 @@ impl State {
         let (_, v03, v10) = STATES[self as usize];
         match dialect {
             Dialect::V03 => v03,
-            Dialect::V10 => v10,
+            Dialect::V10 | Dialect::Proto03 => v10,
         }
     }
 
@@ -142,9 +160,9 @@ impl Role {
     pub fn spelled(self, dialect: Dialect) -> &'static str {
         match (self, dialect) {
             (Self::User, Dialect::V03) => "user",
-            (Self::User, Dialect::V10) => "ROLE_USER",
+            (Self::User, Dialect::V10 | Dialect::Proto03) => "ROLE_USER",
             (Self::Agent, Dialect::V03) => "agent",
-            (Self::Agent, Dialect::V10) => "ROLE_AGENT",
+            (Self::Agent, Dialect::V10 | Dialect::Proto03) => "ROLE_AGENT",
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Dialect, Part, Role, State, write_parts};
-use crate::json::{Value, quote};
+use crate::json::{Kind, Value, quote};
 
 /// How an answer spells things, told from the answer itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +12,13 @@ pub struct Shape {
     pub wrapped: bool,
     /// How its states, roles and parts are spelled.
     pub dialect: Dialect,
+}
+
+impl Shape {
+    /// The dialect in which further nouns of the answer's kind are made: who reads 1.0's wrapper reads 1.0's nouns in it.
+    pub fn made_in(self) -> Dialect {
+        if self.wrapped && self.dialect == Dialect::V03 { Dialect::V10 } else { self.dialect }
+    }
 }
 
 /// What an answer or an event is.
@@ -38,7 +45,8 @@ const NOUNS: [(&str, &str); 4] = [
 impl<'d, 't> Payload<'d, 't> {
     /// Reads a `result`; `None` where it is nothing that the protocol has.
     pub fn read(result: Value<'d, 't>) -> Option<(Self, Shape)> {
-        let inside = NOUNS.iter().enumerate().find_map(|(noun, (name, _))| Some((noun, result.some(name)?)));
+        let object = |name| result.some(name).filter(|value| value.kind() == Kind::Object);
+        let inside = NOUNS.iter().enumerate().find_map(|(noun, (name, _))| Some((noun, object(name)?)));
         let (payload, value, wrapped) = match inside {
             // A bare status update has no member called `message` or `task`; its status does.
             Some((noun, value)) if result.some("kind").is_none() => (Self::of(noun, value)?, value, true),
@@ -243,9 +251,10 @@ pub fn message(
 ) -> String {
     let kind = if dialect == Dialect::V03 { "\"kind\":\"message\"," } else { "" };
     let mut out = format!(
-        "{{{kind}\"messageId\":{},\"role\":\"{}\",\"parts\":{}",
+        "{{{kind}\"messageId\":{},\"role\":\"{}\",\"{}\":{}",
         quote(id),
         role.spelled(dialect),
+        dialect.parts(),
         write_parts(parts, dialect)
     );
     if !task_id.is_empty() {
@@ -306,6 +315,7 @@ pub fn status_update(
     match dialect {
         Dialect::V03 => format!("{{\"kind\":\"status-update\",{ids},\"status\":{status},\"final\":true{metadata}}}"),
         Dialect::V10 => format!("{{{ids},\"status\":{status}{metadata}}}"),
+        Dialect::Proto03 => format!("{{{ids},\"status\":{status},\"final\":true{metadata}}}"),
     }
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::Dialect;
-use crate::json::{Value, hex, quote};
+use crate::json::{Kind, Value, hex, quote};
 
 /// A part. Of a file's bytes only a receipt is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,9 +80,23 @@ pub fn read_part(part: Value<'_, '_>) -> Option<Part> {
 
 /// Reads the parts of a message or artifact, leaving out those of no known kind.
 pub fn read_parts(owner: Value<'_, '_>) -> Vec<Part> {
-    // HTTP+JSON of 0.3 calls a message's parts `content`.
+    read_parts_where(owner, |_| true)
+}
+
+/// As [`read_parts`], of those parts for which `counts` holds.
+pub fn read_parts_where(owner: Value<'_, '_>, counts: impl Fn(Value<'_, '_>) -> bool) -> Vec<Part> {
     let parts = owner.some("parts").or_else(|| owner.some("content"));
-    parts.into_iter().flat_map(|parts| parts.elements()).filter_map(read_part).collect()
+    // A message with `parts` is not in the protobuf form of 0.3; an artifact may be.
+    let nests = owner.some("parts").is_none() || owner.some("artifactId").is_some();
+    let parts = parts.into_iter().flat_map(|parts| parts.elements()).filter(|part| counts(*part));
+    parts.filter_map(|part| if nests { nested(part).or_else(|| read_part(part)) } else { read_part(part) }).collect()
+}
+
+/// A data part in the protobuf form of 0.3, which nests the data once more.
+fn nested(part: Value<'_, '_>) -> Option<Part> {
+    let data = part.some("data").filter(|data| part.some("kind").is_none() && data.members().count() == 1)?;
+    let inner = data.some("data").filter(|inner| inner.kind() == Kind::Object)?;
+    Some(Part::Data(inner.raw().to_owned()))
 }
 
 /// Size and hash of what the base64 text stands for; of the text itself where it is no base64.
@@ -96,9 +110,10 @@ fn receipt(base64: &str) -> (u64, [u8; 32]) {
 pub fn write_part(part: &Part, dialect: Dialect) -> String {
     match (part, dialect) {
         (Part::Text(text), Dialect::V03) => format!("{{\"kind\":\"text\",\"text\":{}}}", quote(text)),
-        (Part::Text(text), Dialect::V10) => format!("{{\"text\":{}}}", quote(text)),
+        (Part::Text(text), Dialect::V10 | Dialect::Proto03) => format!("{{\"text\":{}}}", quote(text)),
         (Part::Data(json), Dialect::V03) => format!("{{\"kind\":\"data\",\"data\":{json}}}"),
         (Part::Data(json), Dialect::V10) => format!("{{\"data\":{json}}}"),
+        (Part::Data(json), Dialect::Proto03) => format!("{{\"data\":{{\"data\":{json}}}}}"),
         (Part::File(file), _) => match &file.url {
             Some(url) => write_file(file, url, dialect),
             None => write_part(&Part::Data(format!("{{\"file\":{}}}", write_receipt(file))), dialect),
@@ -110,6 +125,7 @@ fn write_file(file: &File, url: &str, dialect: Dialect) -> String {
     let (name, media_type, url_name) = match dialect {
         Dialect::V03 => ("name", "mimeType", "uri"),
         Dialect::V10 => ("filename", "mediaType", "url"),
+        Dialect::Proto03 => ("name", "mimeType", "fileWithUri"),
     };
     let mut members = vec![format!("\"{url_name}\":{}", quote(url))];
     members.extend(file.name.as_ref().map(|text| format!("\"{name}\":{}", quote(text))));
@@ -117,6 +133,7 @@ fn write_file(file: &File, url: &str, dialect: Dialect) -> String {
     match dialect {
         Dialect::V03 => format!("{{\"kind\":\"file\",\"file\":{{{}}}}}", members.join(",")),
         Dialect::V10 => format!("{{{}}}", members.join(",")),
+        Dialect::Proto03 => format!("{{\"file\":{{{}}}}}", members.join(",")),
     }
 }
 

@@ -90,7 +90,7 @@ impl Client {
         let message = message(self.dialect(), Role::User, &id, &[Part::Text(text.to_owned())], ids, None);
         // 1.0 waits for the answer unless told otherwise, and its drafts do not agree on the flag's name.
         let configuration = match self.dialect() {
-            Dialect::V03 => ",\"configuration\":{\"acceptedOutputModes\":[],\"blocking\":true}",
+            Dialect::V03 | Dialect::Proto03 => ",\"configuration\":{\"acceptedOutputModes\":[],\"blocking\":true}",
             Dialect::V10 => "",
         };
         self.call(Verb::Send, &format!("{{\"message\":{message}{configuration}}}")).await

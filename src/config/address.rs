@@ -10,6 +10,7 @@ use toml::de::DeString;
 
 use super::effective::Identity;
 use super::value::{Typed, Wrong, text, words};
+use crate::conversation::policy::ConversationKey;
 use crate::push::Allowed;
 
 /// An address to listen on.
@@ -126,6 +127,22 @@ pub(super) fn identity(value: &Typed<'_>) -> Result<Identity, Wrong> {
             let message = format!("{typed:?} is not one of \"authorization\", \"header:NAME\", \"anonymous\"");
             Err(Wrong::new(value, message))
         }
+    }
+}
+
+/// Which conversation a message belongs to that names none.
+pub(super) fn conversation_key(value: &Typed<'_>) -> Result<ConversationKey, Wrong> {
+    let typed = text(value, "a string")?;
+    match typed.split_once(':') {
+        None if typed == "principal" => Ok(ConversationKey::Principal),
+        Some(("header", name)) => {
+            let name = name.trim();
+            let header = header_name(name);
+            header
+                .map(ConversationKey::Header)
+                .ok_or_else(|| Wrong::new(value, format!("{name:?} is not the name of a header")))
+        }
+        _ => Err(Wrong::new(value, format!("{typed:?} is not one of \"principal\", \"header:NAME\""))),
     }
 }
 

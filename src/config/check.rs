@@ -14,7 +14,7 @@ use super::effective::{Config, Identity, Push, Route};
 use super::finding::{Finding, Severity};
 use super::keys::Scope;
 use super::report::Report;
-use crate::conversation::policy::UnknownIds;
+use crate::conversation::policy::{HistoryPolicy, UnknownIds};
 
 /// Holds all settings against one another.
 pub(super) fn together(config: &Config, report: &mut Report<'_>) {
@@ -33,6 +33,7 @@ pub(super) fn together(config: &Config, report: &mut Report<'_>) {
         identity(config.listener.address, route, scope, report);
         unknown_ids(route, scope, report);
         push(config, route, scope, report);
+        fetched(config, route, scope, report);
         cors(route, scope, report);
         sizes(route, scope, report);
     }
@@ -176,6 +177,15 @@ fn unknown_ids(route: &Route, scope: Scope, report: &mut Report<'_>) {
         let message = "the agent is called with one credential for all (`upstream.headers`), so it would show each caller the tasks of all";
         let finding = report.together(Severity::Error, scope, &["identity.unknown_ids"], message);
         help(finding, "write \"refuse\"");
+    }
+}
+
+/// The agent would be pointed to an address that leads nowhere.
+fn fetched(config: &Config, route: &Route, scope: Scope, report: &mut Report<'_>) {
+    if route.policy.history.policy == HistoryPolicy::AgentFetched && !config.knows_agent_url() {
+        let message = "the agent cannot be told where it fetches conversations";
+        let finding = report.together(Severity::Error, scope, &["history.policy", "proxy.agent_url"], message);
+        help(finding, "set `proxy.agent_url` to the base URL under which it reaches the proxy");
     }
 }
 

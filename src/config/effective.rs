@@ -255,11 +255,19 @@ pub struct Store {
     pub context_bytes: usize,
     /// How long a context is kept that nobody uses.
     pub ttl: Duration,
+    /// The address of the Redis or Valkey where it is kept; `None`: in memory.
+    pub redis: Option<String>,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self { contexts: 100_000, bytes: 1 << 30, context_bytes: 4 << 20, ttl: Duration::from_secs(24 * 60 * 60) }
+        Self {
+            contexts: 100_000,
+            bytes: 1 << 30,
+            context_bytes: 4 << 20,
+            ttl: Duration::from_secs(24 * 60 * 60),
+            redis: None,
+        }
     }
 }
 

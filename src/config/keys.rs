@@ -7,7 +7,9 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::DeString;
 
-use super::address::{allowed, base, file, header, health, identity, origins, path, prefix, socket, url};
+use super::address::{
+    allowed, base, conversation_key, file, header, health, identity, origins, path, prefix, socket, url,
+};
 use super::effective::{Config, Cors, Route};
 use super::suggest;
 use super::value::{Typed, Wrong, duration, flag, least, number, size, text, word, words};
@@ -93,6 +95,8 @@ pub(super) const SHARED: &[Key<Route>] = keys![route: Route;
     "rewrite.metadata" => route.policy.rewrite.question.metadata, words;
     "rewrite.question" => route.policy.rewrite.text, word;
     "rewrite.inline" => route.policy.rewrite.inline, word;
+    "rewrite.wrap_message" => route.policy.rewrite.wrap_message, flag;
+    "rewrite.history_for_completed" => route.policy.rewrite.history_for_completed, flag;
     "guard.mode" => route.policy.guard.mode, word;
     "guard.queue_length" => route.policy.guard.queue_length, least(1, number);
     "guard.queue_time" => route.policy.guard.queue_time, least(MOMENT, duration);
@@ -124,6 +128,7 @@ pub(super) const ROUTE: &[Key<Route>] = keys![route: Route;
     "upstream" => route.upstream.url, url;
     "mode" => route.policy.mode, word;
     "push" => route.push, |value: &Typed<'_>| word(value).map(Some);
+    "conversation_key" => route.policy.conversation_key, |value: &Typed<'_>| conversation_key(value).map(Some);
     "terminal_followup" => route.policy.terminal_followup, word;
     "on_disconnect" => route.policy.on_disconnect, word;
     "debug_header" => route.policy.debug_header, flag;

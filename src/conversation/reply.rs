@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::digest;
 use super::policy;
 use super::transcript::{Artifact, Reply, Source, Spoken};
-use crate::a2a::{Part, read_parts, text_of};
+use crate::a2a::{Part, read_parts_where, text_of};
 use crate::json::Value;
 
 /// An artifact as the agent sent it, piece by piece.
@@ -75,13 +75,7 @@ fn add(parts: &mut Vec<Part>, more: Vec<Part>) {
 
 /// The parts of a message or artifact that are not marked as thoughts.
 pub fn said_parts(owner: Value<'_, '_>, rules: &policy::Reply) -> Vec<Part> {
-    let parts = owner.some("parts").or_else(|| owner.some("content"));
-    let thoughts = |part: &Value<'_, '_>| is_thought(*part, rules);
-    if !parts.into_iter().flat_map(|parts| parts.elements()).any(|part| thoughts(&part)) {
-        return read_parts(owner);
-    }
-    let spoken = parts.into_iter().flat_map(|parts| parts.elements()).filter(|part| !thoughts(part));
-    spoken.filter_map(crate::a2a::read_part).collect()
+    read_parts_where(owner, |part| !is_thought(part, rules))
 }
 
 fn is_thought(owner: Value<'_, '_>, rules: &policy::Reply) -> bool {

@@ -9,8 +9,8 @@ use crate::push::{Callback, PushConfig, Webhooks};
 /// Bytes of a webhook's URL, and of what goes into a header for it.
 const LONGEST: usize = 4096;
 
-/// The members of a send's configuration that hold one: 0.3's, and 1.0's.
-const MEMBERS: [&str; 2] = ["pushNotificationConfig", "taskPushNotificationConfig"];
+/// The members of a send's configuration that hold one: 0.3's, 1.0's, and that of 0.3's protobuf form.
+const MEMBERS: [&str; 3] = ["pushNotificationConfig", "taskPushNotificationConfig", "pushNotification"];
 
 /// What a client asks of the configurations of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +47,8 @@ impl PushCall {
         let params = call.params;
         // 0.3 calls the task's id `id` in three of the methods, 1.0 the configuration's.
         let (task, id) = match (call.dialect, push) {
-            (Dialect::V03, Push::Set) => ("taskId", ""),
-            (Dialect::V03, _) => ("id", "pushNotificationConfigId"),
+            (Dialect::V03 | Dialect::Proto03, Push::Set) => ("taskId", ""),
+            (Dialect::V03 | Dialect::Proto03, _) => ("id", "pushNotificationConfigId"),
             (Dialect::V10, _) => ("taskId", "id"),
         };
         let task = super::send::id(params, task, rules.limits)?
@@ -58,7 +58,7 @@ impl PushCall {
         Ok(match push {
             Push::Set => {
                 let config = match call.dialect {
-                    Dialect::V03 => params.some(MEMBERS[0]).unwrap_or(params),
+                    Dialect::V03 | Dialect::Proto03 => params.some(MEMBERS[0]).unwrap_or(params),
                     Dialect::V10 => params,
                 };
                 Self::Set(rules.read(config, call.dialect)?.of_task(&task))
@@ -114,7 +114,8 @@ impl Rules<'_> {
         Ok(PushConfig {
             task: "".into(),
             id: super::send::id(config, "id", self.limits)?.unwrap_or_default(),
-            dialect,
+            // 0.3's servers notify in one form, whatever the binding.
+            dialect: if dialect.is_of_03() { Dialect::V03 } else { dialect },
             url,
             token: line(config, "token")?,
             schemes,
@@ -167,6 +168,10 @@ impl PushConfig {
         let members = self.members(dialect);
         match dialect {
             Dialect::V03 => format!("{{\"taskId\":{},\"{}\":{{{members}}}}}", quote(&self.task), MEMBERS[0]),
+            Dialect::Proto03 => {
+                let name = format!("tasks/{}/pushNotificationConfigs/{}", self.task, self.id);
+                format!("{{\"name\":{},\"{}\":{{{members}}}}}", quote(&name), MEMBERS[0])
+            }
             Dialect::V10 => format!("{{\"taskId\":{},{members}}}", quote(&self.task)),
         }
     }
@@ -179,7 +184,9 @@ impl PushConfig {
         let mut authentication = Vec::new();
         let schemes: Vec<_> = self.schemes.iter().map(|scheme| quote(scheme)).collect();
         match (dialect, schemes.first()) {
-            (Dialect::V03, Some(_)) => authentication.push(format!("\"schemes\":[{}]", schemes.join(","))),
+            (Dialect::V03 | Dialect::Proto03, Some(_)) => {
+                authentication.push(format!("\"schemes\":[{}]", schemes.join(",")));
+            }
             (Dialect::V10, Some(first)) => authentication.push(format!("\"scheme\":{first}")),
             (_, None) => {}
         }
@@ -196,7 +203,7 @@ pub fn push_list<'a>(configs: impl Iterator<Item = &'a PushConfig>, dialect: Dia
     let all: Vec<_> = configs.map(|config| config.written(dialect)).collect();
     match dialect {
         Dialect::V03 => format!("[{}]", all.join(",")),
-        Dialect::V10 => format!("{{\"configs\":[{}]}}", all.join(",")),
+        Dialect::V10 | Dialect::Proto03 => format!("{{\"configs\":[{}]}}", all.join(",")),
     }
 }
 
@@ -209,7 +216,11 @@ pub(super) fn replace(edits: &mut Edits, send: &Send<'_, '_>, callback: Option<&
     let configuration = params.some("configuration");
     let mut gone = MEMBERS.to_vec();
     if let Some(callback) = callback {
-        let name = MEMBERS[usize::from(send.call.dialect == Dialect::V10)];
+        let name = match send.call.dialect {
+            Dialect::V03 => MEMBERS[0],
+            Dialect::V10 => MEMBERS[1],
+            Dialect::Proto03 => MEMBERS[2],
+        };
         let config = written(callback);
         match configuration {
             Some(configuration) => edits.set_member(configuration, name, &config),
@@ -230,7 +241,7 @@ fn written(callback: &Callback) -> String {
 pub fn set_params(callback: &Callback, task: &str, dialect: Dialect) -> String {
     let (task, config) = (quote(task), written(callback));
     match dialect {
-        Dialect::V03 => format!("{{\"taskId\":{task},\"{}\":{config}}}", MEMBERS[0]),
+        Dialect::V03 | Dialect::Proto03 => format!("{{\"taskId\":{task},\"{}\":{config}}}", MEMBERS[0]),
         Dialect::V10 => format!("{{\"taskId\":{task},{}", &config[1..]),
     }
 }

@@ -1,5 +1,8 @@
 //! What the proxy refuses, and how it says so: in one place, so that nothing of it depends on where it was noticed.
 
+mod http;
+
+use crate::a2a::rest::Misread;
 use crate::a2a::{self, Binding, Dialect, EXTENSION_URI, Part, Role, State, jsonrpc, message};
 use crate::json::quote;
 
@@ -20,13 +23,15 @@ pub struct Refusal {
     pub reason: Option<&'static str>,
     /// What else the ErrorInfo says.
     pub details: Vec<(&'static str, String)>,
-    /// The HTTP status on JSON-RPC: 200 but where the body was not read.
+    /// The HTTP status in either binding, where it is always the same; 200: on JSON-RPC 200, on HTTP+JSON one by the kind of refusal.
     pub status: u16,
+    /// The HTTP status on HTTP+JSON, where the kind does not say it.
+    pub over_http: Option<u16>,
 }
 
 impl Refusal {
     fn new(code: i32, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), reason: None, details: Vec::new(), status: 200 }
+        Self { code, message: message.into(), reason: None, details: Vec::new(), status: 200, over_http: None }
     }
 
     fn because(reason: &'static str, message: impl Into<String>) -> Self {
@@ -53,6 +58,21 @@ impl Refusal {
         Self::new(-32601, format!("Method not found: {name}"))
     }
 
+    /// A path that some server takes for an operation, in a spelling that is not served.
+    pub fn misread(misread: Misread) -> Self {
+        let (status, why) = match misread {
+            Misread::Spelling => (404, "no operation is served under this spelling of its path"),
+            Misread::Method => (405, "the operation has another HTTP method"),
+            Misread::Id => (404, "the task's id in the path can be read as something else"),
+        };
+        Self { over_http: Some(status), ..Self::new(-32601, why) }
+    }
+
+    /// The request says that it is to be read with another HTTP method than its own.
+    pub fn overridden(header: &str) -> Self {
+        Self::new(-32600, format!("{header} is not served: send the operation with its own HTTP method"))
+    }
+
     /// A parameter is not as it must be.
     pub fn invalid_params(why: impl Into<String>) -> Self {
         Self::new(-32602, why)
@@ -60,7 +80,8 @@ impl Refusal {
 
     /// The request, or the message with all that goes with it, is larger than the limit.
     pub fn too_large(limit: usize) -> Self {
-        Self::invalid_params(format!("the message is larger than the limit of {limit} bytes"))
+        let why = format!("the message is larger than the limit of {limit} bytes");
+        Self { over_http: Some(413), ..Self::invalid_params(why) }
     }
 
     /// The request is larger than the limit, and was not read.
@@ -181,25 +202,32 @@ impl Refusal {
         Self::new(-32603, "internal error")
     }
 
-    /// The body of the answer that says so, or the data of an event that does.
+    /// The body of the answer that says so, or the data of an event that does (see [`error_event`]).
     pub fn body(&self, binding: &Binding) -> String {
         match binding {
             Binding::JsonRpc { id } => jsonrpc::error(id, self.code, &self.message, self.data().as_deref()),
-            Binding::HttpJson => format!("{{\"error\":{{\"message\":{}}}}}", quote(&self.message)),
+            Binding::HttpJson { dialect } => self.http_body(*dialect),
         }
     }
 
     /// A list with one ErrorInfo: a client that decodes typed details fails on anything but a list.
     fn data(&self) -> Option<String> {
-        let reason = self.reason?;
+        Some(self.details_with(self.reason?))
+    }
+
+    fn details_with(&self, reason: &str) -> String {
         let details: Vec<_> = self.details.iter().map(|(name, text)| format!("\"{name}\":{}", quote(text))).collect();
         let metadata =
             if details.is_empty() { String::new() } else { format!(",\"metadata\":{{{}}}", details.join(",")) };
         // A2A's own reasons stand under A2A's own domain.
-        let domain = if matches!(self.code, -32009..=-32001) { "a2a-protocol.org" } else { DOMAIN };
-        Some(format!(
+        let domain = if matches!(self.code, -32009..=-32001 | -32700..=-32600) && self.code != -32603 {
+            "a2a-protocol.org"
+        } else {
+            DOMAIN
+        };
+        format!(
             "[{{\"@type\":\"type.googleapis.com/google.rpc.ErrorInfo\",\"reason\":\"{reason}\",\"domain\":\"{domain}\"{metadata}}}]"
-        ))
+        )
     }
 }
 
@@ -227,9 +255,20 @@ pub fn busy_task(
     a2a::task(dialect, ids, State::Failed, Some(&words), timestamp, &[format!("\"metadata\":{own}")])
 }
 
-/// An event of a stream with `json` (on one line) as its data.
+/// An event of a stream with `json` as its data, on one line: where it was pretty-printed, line ends stand between its values alone.
 pub fn sse_event(json: &str) -> String {
+    if json.contains(['\n', '\r']) {
+        return sse_event(&json.replace(['\n', '\r'], " "));
+    }
     format!("data: {json}\n\n")
+}
+
+/// An event that tells an error (JSON): over HTTP+JSON it says so in its name, since its data is of another kind than the others'.
+pub fn error_event(json: &str, binding: &Binding) -> String {
+    match binding {
+        Binding::JsonRpc { .. } => sse_event(json),
+        Binding::HttpJson { .. } => format!("event: error\n{}", sse_event(json)),
+    }
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use crate::json::{Kind, Value};
 pub struct Asked {
     /// A lower history policy than the route's.
     pub history_policy: Option<HistoryPolicy>,
-    /// Whether `status.continuation` is wanted.
-    pub inline: bool,
+    /// Whether `status.continuation` is wanted; `None`: as the route has it.
+    pub inline: Option<bool>,
 }
 
 /// A send.
@@ -60,7 +60,7 @@ impl<'d, 't> Send<'d, 't> {
         for part in message.part_values() {
             once(part, "a part of the message")?;
         }
-        let push = ["pushNotificationConfig", "taskPushNotificationConfig"];
+        let push = ["pushNotification", "pushNotificationConfig", "taskPushNotificationConfig"];
         Ok(Self {
             call,
             message,
@@ -78,11 +78,12 @@ impl<'d, 't> Send<'d, 't> {
 }
 
 /// What the proxy reads or changes in a message.
-const MESSAGE: [&str; 8] =
-    ["messageId", "taskId", "contextId", "referenceTaskIds", "role", "parts", "metadata", "extensions"];
+const MESSAGE: [&str; 9] =
+    ["content", "messageId", "taskId", "contextId", "referenceTaskIds", "role", "parts", "metadata", "extensions"];
 
 /// What it reads or refuses in a configuration.
-const CONFIGURATION: [&str; 3] = ["historyLength", "pushNotificationConfig", "taskPushNotificationConfig"];
+const CONFIGURATION: [&str; 4] =
+    ["historyLength", "pushNotification", "pushNotificationConfig", "taskPushNotificationConfig"];
 
 /// An agent must not read an id, or a push configuration, where none is seen here.
 fn spelled(object: Value<'_, '_>, names: &[&str], what: &str) -> Result<(), Refusal> {
@@ -131,10 +132,11 @@ fn asked(message: Value<'_, '_>) -> Result<Asked, Refusal> {
     let Some(own) = opened.root().some(EXTENSION_URI) else { return Ok(Asked::default()) };
     let history_policy = match own.some("history_policy").and_then(|policy| policy.str()).as_deref() {
         Some("none") => Some(HistoryPolicy::None),
+        Some("agent_fetched") => Some(HistoryPolicy::AgentFetched),
         Some("client_supplied") => Some(HistoryPolicy::ClientSupplied),
         _ => None,
     };
-    Ok(Asked { history_policy, inline: own.some("inline").and_then(|inline| inline.bool()) == Some(true) })
+    Ok(Asked { history_policy, inline: own.some("inline").and_then(|inline| inline.bool()) })
 }
 
 /// Whether the client activates the extension: its URI in `A2A-Extensions`, or in 0.3's `X-A2A-Extensions`.

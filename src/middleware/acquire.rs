@@ -7,20 +7,20 @@ use super::agent::Answer;
 use super::body::ReplyBody;
 use super::core::{millis, mint, mint_fence};
 use super::guard::Guard;
+use super::join::waits;
 use super::queue::{Patience, Stop};
 use super::recorded::{self, Shown};
 use super::reply::Reply;
 use super::running::{Running, unbound};
 use super::send::{Exchange, own_result, store_refusal};
 use super::settle::{end, fail};
-use crate::a2a::{Binding, EXTENSION_URI, Payload, State, message};
+use crate::a2a::{EXTENSION_URI, Payload, State, message};
 use crate::context::Context;
 use crate::conversation::digest;
-use crate::conversation::policy::{GuardMode, UnknownIds};
+use crate::conversation::policy::{ContextId, GuardMode, UnknownIds};
 use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::{Source, Turn as Recorded};
 use crate::exchange::{Plan, Refusal, Send, redacted};
-use crate::json::Doc;
 use crate::store::{Begin, Begun, Found, InFlight, Pending, Share};
 use crate::task::ClientTask;
 use crate::turn::continuation;
@@ -56,6 +56,8 @@ pub(super) enum Acquired {
     Granted(Guard, Arc<Context>),
     /// The message belongs to the turn in flight, which waits for it.
     Joined(Guard, Arc<Context>, Pending),
+    /// It belongs to the turn in flight, which waits for it and is read here.
+    Read(InFlight),
     /// Another turn is in flight.
     Busy(InFlight),
     /// The message is not to be sent any more.
@@ -66,7 +68,7 @@ impl Place {
     /// Whether the turn in flight waits for this very message: the agent asked for an authorisation.
     pub(super) fn is_waited_for(&self, send: &Send<'_, '_>) -> bool {
         let pending = self.found.as_ref().and_then(|found| found.in_flight.as_ref()?.pending.as_ref());
-        pending.is_some_and(|pending| pending.state == State::AuthRequired && names(send, pending))
+        pending.is_some_and(|pending| waits(pending) && names(send, pending))
     }
 }
 
@@ -93,9 +95,16 @@ impl Exchange {
                 None => self.unknown_task(send, id),
             };
         }
-        let provisional = send.context_id.is_none();
-        let key = send.context_id.as_deref().map_or_else(|| self.key(&mint()), |id| self.key(id));
-        Ok(Place { key, provisional, task: None, found: None, next: 1 })
+        Ok(self.place_of_its_own(send))
+    }
+
+    /// The context that a message names, or that it is taken to mean, or a new one.
+    fn place_of_its_own(&self, send: &Send<'_, '_>) -> Place {
+        let named = send.context_id.as_deref().or(self.conversation.as_deref());
+        // An agent that is told another id than the client's cannot name the context.
+        let scoped = self.core.policy.upstream.context_id == ContextId::Scoped;
+        let key = named.map_or_else(|| self.key(&mint()), |id| self.key(id));
+        Place { key, provisional: named.is_none() && !scoped, task: None, found: None, next: 1 }
     }
 
     /// A task without record: the task of a refused send is terminal, any other does not exist; unless such ids are the agent's matter.
@@ -106,9 +115,7 @@ impl Exchange {
         if self.core.policy.unknown_ids == UnknownIds::Refuse {
             return Err(Refusal::task_not_found());
         }
-        let provisional = send.context_id.is_none();
-        let key = send.context_id.as_deref().map_or_else(|| self.key(&mint()), |id| self.key(id));
-        Ok(Place { key, provisional, task: None, found: None, next: 1 })
+        Ok(self.place_of_its_own(send))
     }
 
     /// The answer to a repeat of the newest turn's message, from the record.
@@ -117,7 +124,7 @@ impl Exchange {
         send: &Send<'_, '_>,
         place: &mut Place,
     ) -> Result<Option<http::Response<ReplyBody>>, Refusal> {
-        if !self.core.policy.guard.replay_duplicates || send.message_id.is_empty() || place.provisional {
+        if !self.may_be_repeat(send) {
             return Ok(None);
         }
         let named = send.context_id.as_ref().is_none_or(|id| **id == *place.key.context_id);
@@ -151,15 +158,18 @@ impl Exchange {
         place: &Place,
         context: &Arc<Context>,
     ) -> Option<http::Response<ReplyBody>> {
-        if context.next_number() == place.next
-            || !self.core.policy.guard.replay_duplicates
-            || send.message_id.is_empty()
-        {
+        if context.next_number() == place.next || !self.may_be_repeat(send) {
             return None;
         }
         let turn = context.newest().filter(|turn| self.is_repeat(send, turn, context))?;
         let found = Found { key: place.key.clone(), context: Arc::clone(context), in_flight: None };
         Some(self.replayed(send, &turn, &found))
+    }
+
+    /// Whether a message can be one: of one that names neither context nor task it is never said.
+    fn may_be_repeat(&self, send: &Send<'_, '_>) -> bool {
+        let names = send.context_id.is_some() || send.task_id.is_some();
+        self.core.policy.guard.replay_duplicates && names && !send.message_id.is_empty()
     }
 
     fn is_repeat(&self, send: &Send<'_, '_>, turn: &Recorded, context: &Context) -> bool {
@@ -175,18 +185,7 @@ impl Exchange {
             let secret = self.core.store.secret();
             let mut before = context.clone();
             before.turns.pop();
-            let plan = Plan {
-                context: &before,
-                context_id: None,
-                task: None,
-                follows: None,
-                references: &[],
-                policy: &self.core.policy,
-                active: false,
-                secret: &secret,
-                now: 0,
-                callback: None,
-            };
+            let plan = Plan::new(&before, &self.core.policy, &secret, 0);
             digest::message("user", &redacted(send, &plan)) == turn.user_digest
         }
     }
@@ -240,6 +239,9 @@ impl Exchange {
                 Begun::Busy(in_flight) => in_flight,
             };
             let now = self.core.now();
+            if self.is_read_here(send, place, &in_flight) {
+                return Ok(Acquired::Read(in_flight));
+            }
             if let Some(pending) = in_flight.pending.clone().filter(|pending| pending.idle || in_flight.until < now) {
                 match self.take_over(send, place, &in_flight, pending).await? {
                     Taken::Joined(guard, context, pending) => return Ok(Acquired::Joined(guard, context, *pending)),
@@ -256,6 +258,14 @@ impl Exchange {
                 return Ok(Acquired::Stopped(stop));
             }
         }
+    }
+
+    /// Whether the turn in flight waits for this message, and its stream is still open here.
+    fn is_read_here(&self, send: &Send<'_, '_>, place: &Place, in_flight: &InFlight) -> bool {
+        let pending =
+            in_flight.pending.as_ref().filter(|pending| waits(pending) && !pending.idle && names(send, pending));
+        let task = pending.and_then(|pending| Some(pending.bound.as_ref()?.task_id.clone()));
+        task.is_some_and(|task| self.core.readers.of(&(place.key.clone(), task)).is_some())
     }
 
     async fn begin(&self, send: &Send<'_, '_>, place: &Place) -> Result<Begun, Refusal> {
@@ -298,7 +308,7 @@ impl Exchange {
         in_flight: &InFlight,
         pending: Pending,
     ) -> Result<Taken, Refusal> {
-        let waits = pending.state == State::AuthRequired;
+        let waits = waits(&pending);
         let names_it = names(send, &pending);
         let due = self.core.now().saturating_sub(pending.looked_at) >= LOOK_MS;
         if !waits && !due {
@@ -406,17 +416,15 @@ impl Seen {
     fn read(answer: &Answer, running: &mut Running) -> Option<Self> {
         let doc = match Reply::read(&answer.body, &answer.binding, true) {
             Reply::Result(doc) => doc,
-            Reply::Error(Some(doc)) => return is_not_found(&doc, &answer.binding).then_some(Self::Unknown),
+            Reply::Error(Some(doc)) => {
+                return answer.binding.says_not_found(doc.root(), answer.head.status.as_u16()).then_some(Self::Unknown);
+            }
             Reply::Error(None) | Reply::Unreadable(_) => return None,
         };
-        let (payload @ Payload::Task(_), shape) = answer.binding.result_of(doc.root()).and_then(Payload::read)? else {
+        let (payload @ Payload::Task(_), shape) = answer.binding.payload_of(doc.root())? else {
             return None;
         };
         running.turn.hear(&payload, shape);
         Some(if running.turn.has_ended() { Self::Ended } else { Self::Runs })
     }
-}
-
-pub(super) fn is_not_found(doc: &Doc<'_>, binding: &Binding) -> bool {
-    binding.error_of(doc.root()).and_then(|error| error.some("code")).is_some_and(|code| code.raw() == "-32001")
 }

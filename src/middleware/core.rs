@@ -1,7 +1,7 @@
 //! What all requests of a layer share.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::BoxFuture;
@@ -74,6 +74,8 @@ pub(super) struct Core {
     pub(super) push: Option<Arc<Relay>>,
     /// Whether another proxy in front is believed.
     pub(super) trusts_hop: bool,
+    /// The base at which the agent reaches the layer, once it is known.
+    pub(super) reached_at: OnceLock<String>,
     /// Calls to the agent that can be dropped at the client's wish.
     cancels: Mutex<HashMap<TaskKey, Arc<Notify>>>,
     /// Who reads which turn.
@@ -101,6 +103,7 @@ impl Core {
             card: None,
             push: None,
             trusts_hop: false,
+            reached_at: OnceLock::new(),
             cancels: Mutex::default(),
             readers: Readers::default(),
             queues: Queues::default(),
@@ -150,7 +153,7 @@ impl Core {
     pub(super) fn shape(&self, route: &RouteId, dialect: Dialect) -> Shape {
         let shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = shapes.get(&(route.clone(), dialect)).copied();
-        seen.unwrap_or(Shape { wrapped: dialect == Dialect::V10, dialect })
+        seen.unwrap_or(Shape { wrapped: dialect.wraps(), dialect })
     }
 
     pub(super) fn remember_refused(&self, refused: Refused) {

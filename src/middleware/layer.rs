@@ -1,5 +1,7 @@
 //! The layer and its service: what is ours is told from what is not.
 
+mod rest;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -7,7 +9,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::{Request, Response, header};
+use http::{Method, Request, Response, header};
 use http_body::Body;
 use tokio_util::sync::CancellationToken;
 use tower_layer::Layer;
@@ -20,11 +22,10 @@ use super::left::ClientLeft;
 use super::push::{self, Relay};
 use super::reading::{self, ReadError};
 use super::send::Exchange;
-use super::{HOP_HEADER, operate, respond};
-use crate::a2a::{Binding, Verb, jsonrpc};
+use super::{HOP_HEADER, fetch, operate, respond};
+use crate::a2a::{Binding, Call, Endpoint, Verb, jsonrpc};
 use crate::conversation::policy::{Mode, OnDisconnect, Policy};
-use crate::conversation::principal::{Principal, RouteId, Unidentified};
-use crate::exchange::{Foreign, Refusal, extension_is_active};
+use crate::exchange::{Foreign, Refusal, transcript_of};
 use crate::json::Doc;
 use crate::store::Store;
 
@@ -75,6 +76,13 @@ impl ConversationLayer {
             core.trusts_hop = true;
         }
         self
+    }
+
+    /// Tells under which base URL the agent reaches this layer: from then on messages can point it to their conversation
+    /// ([`HistoryPolicy::AgentFetched`](crate::conversation::policy::HistoryPolicy::AgentFetched)), and what it fetches there is answered. Said
+    /// once; later calls have no effect.
+    pub fn reached_at(&self, base: &str) {
+        let _ = self.core.reached_at.set(base.trim_end_matches('/').to_owned());
     }
 
     /// Ends every request that still waits for its agent, now: with an error that says that the proxy stops, in a stream as its last event, so
@@ -146,7 +154,16 @@ where
         if let Some(binding) = foreign(&request).filter(|_| self.core.policy.mode == Mode::Converse) {
             return Box::pin(std::future::ready(Ok(respond::foreign(binding))));
         }
-        if !may_be_ours(&request) {
+        if let Some(context_id) = self.asks_for_transcript(&request) {
+            let (core, (head, _)) = (Arc::clone(&self.core), request.into_parts());
+            return Box::pin(async move { Ok(fetch::fetch(&core, &head, &context_id).await) });
+        }
+        let operation = match rest::read(&request) {
+            Ok(operation) => operation,
+            Err(_) if self.core.policy.mode == Mode::Observe => None,
+            Err(refusal) => return Box::pin(std::future::ready(Ok(rest::refused(&request, &refusal)))),
+        };
+        if operation.is_none() && !may_be_ours(&request) {
             let answer = inner.call(request.map(RequestBody::untouched));
             return Box::pin(async move { Ok(answer.await?.map(ReplyBody::untouched)) });
         }
@@ -156,8 +173,15 @@ where
         let left = request.extensions().get::<ClientLeft>().filter(|_| !finishes).cloned();
         let (head, body) = request.into_parts();
         let gone = CancellationToken::new();
-        let work = serve(core, inner, head, boxed(body), gone.clone());
+        let left_alone = gone.clone();
         let work = Box::pin(async move {
+            let body = boxed(body);
+            let work = async {
+                match operation {
+                    Some(operation) => rest::serve(core, inner, head, body, operation, left_alone).await,
+                    None => serve(core, inner, head, body, left_alone).await,
+                }
+            };
             match ClientLeft::unless(left.as_ref(), work).await {
                 Some(answer) => Ok(answer?.map(|body| body.unless(left.as_ref()))),
                 None => Ok(respond::refused(&Refusal::client_left(), &Binding::json_rpc(), false)),
@@ -167,12 +191,20 @@ where
     }
 }
 
+impl<S> Conversation<S> {
+    /// The context whose transcript a request asks for.
+    fn asks_for_transcript<B>(&self, request: &Request<B>) -> Option<String> {
+        self.core.reached_at.get().filter(|_| request.method() == Method::GET)?;
+        transcript_of(request.uri().path())
+    }
+}
+
 fn foreign<B>(request: &Request<B>) -> Option<Foreign> {
     if request.headers().contains_key(HOP_HEADER) {
         return None;
     }
     let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    Foreign::of(request.method(), request.uri().path(), content_type)
+    Foreign::of(request.uri().path(), content_type)
 }
 
 /// Whether a request may be an operation of A2A. Its content type does not tell: the widespread Python servers read any POST as JSON.
@@ -219,24 +251,53 @@ where
             return Ok(respond::refused(&Refusal::unreadable(fault.code, fault.why), &binding, false));
         }
     };
+    let call = Call { endpoint: Endpoint::JsonRpc { target: target_of(&head.uri) }, ..call };
+    converse(core, inner, head, call, bytes.clone(), gone).await
+}
+
+/// Path and query, as a request line has them.
+fn target_of(uri: &http::Uri) -> String {
+    uri.path_and_query().map(|target| target.as_str().to_owned()).unwrap_or_default()
+}
+
+/// Does what a call asks for.
+async fn converse<S, B2>(
+    core: Arc<Core>,
+    inner: S,
+    head: http::request::Parts,
+    call: Call<'_, '_>,
+    bytes: Bytes,
+    gone: CancellationToken,
+) -> Result<Response<ReplyBody>, S::Error>
+where
+    S: Service<Request<RequestBody>, Response = Response<B2>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Into<BoxError> + Send + 'static,
+    B2: Body<Data = Bytes> + Send + 'static,
+    B2::Error: Into<BoxError>,
+{
     log_body("from the client", &bytes);
-    let agent = Agent::new(inner, &head, &call.binding, &core.policy);
-    let concluding = core.concluding.clone();
-    let mut exchange = Exchange {
-        route: head.extensions.get::<RouteId>().cloned().unwrap_or_default(),
-        principal: head.extensions.get::<Principal>().cloned().unwrap_or_default(),
-        identified: head.extensions.get::<Unidentified>().is_none(),
-        active: extension_is_active(&head.headers),
-        gone,
-        core,
-        agent,
-    };
+    let agent = Agent::new(inner, &head, (&call.binding, &call.endpoint), &core.policy);
+    let token = core.token(&head.headers).map(str::to_owned);
+    Ok(answered(Exchange::new(core, agent, &head, gone), call, bytes, token).await)
+}
+
+async fn answered(
+    mut exchange: Exchange,
+    call: Call<'_, '_>,
+    bytes: Bytes,
+    token: Option<String>,
+) -> Response<ReplyBody> {
+    let concluding = exchange.core.concluding.clone();
     let (binding, streams) = (call.binding.clone(), call.verb.streams());
     let work = async {
+        if let Some(token) = token {
+            return exchange.fetched(&call, &token).await;
+        }
         match call.verb {
-            Verb::Send | Verb::Stream => exchange.send(call, bytes.clone()).await,
-            Verb::Subscribe => exchange.subscribe(&call, bytes.clone()).await,
-            _ => operate::operate(&mut exchange, call, bytes.clone()).await,
+            Verb::Send | Verb::Stream => exchange.send(call, bytes).await,
+            Verb::Subscribe => exchange.subscribe(&call, bytes).await,
+            _ => operate::operate(&mut exchange, call, bytes).await,
         }
     };
     // What panics has dropped all that it held, its lease among it; the others go on.
@@ -245,7 +306,7 @@ where
         Some(answer) => answer.unwrap_or_else(|_| Err(Refusal::internal())),
         None => Err(Refusal::stopping()),
     };
-    Ok(answer.unwrap_or_else(|refusal| respond::refused(&refusal, &binding, streams)))
+    answer.unwrap_or_else(|refusal| respond::refused(&refusal, &binding, streams))
 }
 
 async fn passed<S, B2>(mut inner: S, head: http::request::Parts, bytes: Bytes) -> Result<Response<ReplyBody>, S::Error>

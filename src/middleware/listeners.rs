@@ -10,8 +10,8 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use super::core::{Cancellable, Core, TaskKey};
-use crate::a2a::Binding;
-use crate::exchange::sse_event;
+use crate::a2a::{Binding, Part};
+use crate::exchange::{error_event, sse_event};
 use crate::json::{Doc, Edits};
 
 /// Events that a listener may be behind.
@@ -25,13 +25,23 @@ const QUEUE: usize = 16;
 
 /// Readers of turns in flight, by their tasks.
 #[derive(Default)]
-pub(super) struct Readers(Mutex<HashMap<TaskKey, mpsc::Sender<Listener>>>);
+pub(super) struct Readers(Mutex<HashMap<TaskKey, mpsc::Sender<Knock>>>);
 
 impl Readers {
     /// The way to whoever reads the turn of this task, if that is somebody here.
-    pub(super) fn of(&self, key: &TaskKey) -> Option<mpsc::Sender<Listener>> {
+    pub(super) fn of(&self, key: &TaskKey) -> Option<mpsc::Sender<Knock>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
+}
+
+/// What another request has to say to whoever reads a turn.
+pub(super) enum Knock {
+    /// Its client wants to listen.
+    Listens(Listener),
+    /// Its message joins the turn: the receipt that is kept of it; its messageId and parts, to be put back where the agent echoes them.
+    Joins(Part, Box<(String, Vec<Part>)>),
+    /// What the agent answered to that, as JSON in its binding.
+    Answered(Bytes, Binding),
 }
 
 /// One who listens to a turn that another request reads.
@@ -59,7 +69,9 @@ impl Listener {
         let Ok(doc) = Doc::scan(data.as_bytes()) else { return true };
         let mut edits = Edits::new();
         self.binding.readdress(&mut edits, doc.root());
-        let event = Bytes::from(sse_event(&edits.apply(data)));
+        let json = edits.apply(data);
+        let fails = self.binding.error_of(doc.root()).is_some();
+        let event = Bytes::from(if fails { error_event(&json, &self.binding) } else { sse_event(&json) });
         let before = self.behind.fetch_add(event.len(), Ordering::Relaxed);
         if before > 0 && before + event.len() > BACKLOG_BYTES {
             return false;
@@ -70,8 +82,8 @@ impl Listener {
 
 /// What happens beside the agent's answer.
 pub(super) enum Stir {
-    /// Somebody wants to listen.
-    Joined(Listener),
+    /// Another request has something to say.
+    Knocked(Knock),
     /// The client cancelled its task.
     Canceled,
 }
@@ -87,8 +99,8 @@ pub(super) struct Audience {
 struct Door {
     core: Arc<Core>,
     key: TaskKey,
-    entry: mpsc::Sender<Listener>,
-    queue: mpsc::Receiver<Listener>,
+    entry: mpsc::Sender<Knock>,
+    queue: mpsc::Receiver<Knock>,
 }
 
 impl Audience {
@@ -109,7 +121,7 @@ impl Audience {
 
     /// The next thing that happens beside the agent's answer.
     pub(super) async fn stir(&mut self, wish: Option<&Cancellable>) -> Stir {
-        let joined = async {
+        let knocked = async {
             match self.door.as_mut().map(|door| &mut door.queue) {
                 // The door holds an entry itself, so the queue does not end.
                 Some(queue) => queue.recv().await,
@@ -122,14 +134,14 @@ impl Audience {
                 None => std::future::pending().await,
             }
         };
-        let joined = async {
-            match joined.await {
-                Some(listener) => listener,
+        let knocked = async {
+            match knocked.await {
+                Some(knock) => knock,
                 None => std::future::pending().await,
             }
         };
-        match futures_util::future::select(std::pin::pin!(joined), std::pin::pin!(canceled)).await {
-            futures_util::future::Either::Left((listener, _)) => Stir::Joined(listener),
+        match futures_util::future::select(std::pin::pin!(knocked), std::pin::pin!(canceled)).await {
+            futures_util::future::Either::Left((knock, _)) => Stir::Knocked(knock),
             futures_util::future::Either::Right(_) => Stir::Canceled,
         }
     }

@@ -18,7 +18,7 @@ use crate::a2a::{Call, Part, State, Verb};
 use crate::conversation::policy::{Mode, UnknownIds};
 use crate::conversation::transcript::Turn;
 use crate::exchange::Refusal;
-use crate::json::{Edits, Value};
+use crate::json::Value;
 use crate::store::{Begun, Found, InFlight, Pending};
 use crate::task::{Chain, ClientTask};
 use crate::turn::View;
@@ -62,11 +62,10 @@ impl Exchange {
         }
         if let Some(refused) = self.core.refused(&self.route, &self.principal, &id) {
             return match call.verb {
-                Verb::Get => Ok(respond::own(
-                    &call.binding.wrap(&refused_task(&refused, self.shape(call.dialect).dialect)),
-                    false,
-                    200,
-                )),
+                Verb::Get => {
+                    let task = refused_task(&refused, self.shape(call.dialect).dialect);
+                    Ok(respond::own(&call.binding, &task, false))
+                }
                 Verb::Cancel => Err(Refusal::not_cancelable(State::Failed)),
                 _ => Err(Refusal::unsupported("subscribing to a task that has ended")),
             };
@@ -146,7 +145,7 @@ impl Exchange {
         let Some(turn) = newest else { return Err(Refusal::task_not_found()) };
         let dialect = self.shape(call.dialect).dialect;
         let task = self.recorded_task(&subject.found, &turn, dialect, history_length(call), true);
-        Ok(respond::own(&call.binding.wrap(&task), false, 200))
+        Ok(respond::own(&call.binding, &task, false))
     }
 
     async fn as_recorded(&self, call: &Call<'_, '_>, id: &str) -> Outcome {
@@ -157,12 +156,7 @@ impl Exchange {
 
     /// The client's request with the agent's id in place of the client's.
     async fn forward(&mut self, call: &Call<'_, '_>, upstream: &str) -> Result<Answer, Refusal> {
-        let mut edits = Edits::new();
-        if let Some(id) = call.params.some("id") {
-            edits.set_string(id, upstream);
-        }
-        let answer = self.agent.send(edits.apply(call.params.doc().text()).into()).await?;
-        self.agent.read(answer).await
+        self.agent.on_task(call, upstream).await
     }
 }
 

@@ -176,7 +176,7 @@ impl Exchange {
     /// What a message is answered that was never sent.
     pub(super) async fn stopped(&self, send: &Send<'_, '_>, stop: Stop) -> Outcome {
         match (stop, &send.task_id) {
-            (Stop::Withdrawn, Some(id)) => self.as_canceled(send, id).await,
+            (Stop::Withdrawn, Some(id)) => self.as_told(send, id).await,
             _ => {
                 tracing::info!(route = self.route.as_str(), "dropped a queued message: its client has left");
                 Err(Refusal::withdrawn())
@@ -184,11 +184,12 @@ impl Exchange {
         }
     }
 
-    /// The send that a client's cancel has ended: its task as it is by now.
-    pub(super) async fn as_canceled(&self, send: &Send<'_, '_>, id: &str) -> Outcome {
+    /// What answers a send whose turn another has ended: its task as it was told.
+    pub(super) async fn as_told(&self, send: &Send<'_, '_>, id: &str) -> Outcome {
         let found = self.find(id).await?.ok_or_else(Refusal::task_not_found)?;
         let task = found.context.task(id).ok_or_else(Refusal::task_not_found)?;
-        let turn = found.context.failed_turn_of(task).or_else(|| found.context.newest_turn_of(task));
+        let failed = found.context.failed_turn_of(task).filter(|_| task.state != State::InputRequired);
+        let turn = failed.or_else(|| found.context.newest_turn_of(task));
         let turn = turn.ok_or_else(Refusal::task_not_found)?;
         let shape = self.shape(send.call.dialect);
         let task = self.recorded_task(&found, &turn, shape.dialect, send.history_length, true);

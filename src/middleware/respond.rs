@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 
 use super::body::ReplyBody;
-use crate::a2a::Binding;
+use crate::a2a::{Binding, Dialect};
 use crate::exchange::{Foreign, Refusal, sse_event};
 
 /// Headers that speak of a body's bytes, and are wrong once these are others.
@@ -43,15 +43,22 @@ pub(super) fn untouched(mut head: http::response::Parts, body: Bytes, decoded: b
     Response::from_parts(head, ReplyBody::whole(body))
 }
 
-/// An answer of our own: JSON, or the one event of a stream where the call streams, since half of the clients do not read JSON there.
-pub(super) fn own(json: &str, streams: bool, status: u16) -> Response<ReplyBody> {
-    let body = if streams { sse_event(json) } else { json.to_owned() };
-    let body = ReplyBody::whole(body);
-    let mut response = if streams { stream(body) } else { Response::new(body) };
+/// An answer of our own with `result` (JSON) in it: one of `binding`, or the one event of a stream where the call streams, since half of the
+/// clients do not read JSON there.
+pub(super) fn own(binding: &Binding, result: &str, streams: bool) -> Response<ReplyBody> {
+    let json = binding.wrap(result);
+    if streams { stream(ReplyBody::whole(sse_event(&json))) } else { json_of(binding, json, 200) }
+}
+
+/// JSON, of the type that the binding has for it.
+pub(super) fn json_of(binding: &Binding, json: String, status: u16) -> Response<ReplyBody> {
+    let mut response = Response::new(ReplyBody::whole(json));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
-    if !streams {
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    }
+    let content_type = match binding {
+        Binding::HttpJson { dialect: Dialect::V10 } => "application/a2a+json",
+        Binding::HttpJson { .. } | Binding::JsonRpc { .. } => "application/json",
+    };
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 
@@ -67,15 +74,26 @@ pub(super) fn stream(body: ReplyBody) -> Response<ReplyBody> {
 
 /// A refusal of a request in `binding`.
 pub(super) fn refused(refusal: &Refusal, binding: &Binding, streams: bool) -> Response<ReplyBody> {
-    // What was not read is answered in plain HTTP too: nothing is known of the call.
-    own(&refusal.body(binding), streams && refusal.status == 200, refusal.status)
+    let body = refusal.body(binding);
+    match binding {
+        // What was not read is answered in plain HTTP too: nothing is known of the call.
+        Binding::JsonRpc { .. } if streams && refusal.status == 200 => stream(ReplyBody::whole(sse_event(&body))),
+        Binding::JsonRpc { .. } => json_of(binding, body, refusal.status),
+        Binding::HttpJson { dialect } => {
+            let mut response = json_of(binding, body, refusal.http_status(*dialect));
+            if refusal.is_for_now() {
+                response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            response
+        }
+    }
 }
 
 /// A JSON answer as the one event of a stream.
 pub(super) fn as_stream(response: Response<ReplyBody>) -> Response<ReplyBody> {
     let (mut head, body) = response.into_parts();
     drop_framing(&mut head.headers);
-    let event = own("", true, 200);
+    let event = stream(ReplyBody::empty());
     for (name, value) in event.headers() {
         head.headers.insert(name, value.clone());
     }

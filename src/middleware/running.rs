@@ -6,7 +6,7 @@ use super::core::{Core, mint, timestamp};
 use super::guard::Guard;
 use super::push;
 use super::settle::Ended;
-use crate::a2a::{Dialect, Part, Payload, Shape, State};
+use crate::a2a::{Part, Payload, Shape, State};
 use crate::context::Context;
 use crate::json::Edits;
 use crate::store::{Bind, Pending, StoreError};
@@ -93,6 +93,18 @@ impl Running {
         works && self.guard.key().is_none()
     }
 
+    /// Tells others how the turn stands that is read here.
+    pub(super) async fn say_where_it_stands(&self, now: u64) -> Result<(), StoreError> {
+        let pending = Pending {
+            opening: Arc::clone(&self.turn.opening),
+            bound: self.bound.clone(),
+            state: self.turn.state().unwrap_or(self.left),
+            idle: false,
+            looked_at: now,
+        };
+        self.guard.observe(pending).await
+    }
+
     /// The response ends, the turn does not: whoever sees its end settles it.
     pub(super) async fn leave_unsettled(&mut self, now: u64) -> Result<(), StoreError> {
         let heard = self.turn.state();
@@ -142,7 +154,7 @@ impl Running {
             (payload, &told, ended.and_then(|ended| ended.turn.as_deref()), bound.task_id.is_empty())
         {
             // A message that answers an open task is reported as that task.
-            let dialect = if shape.wrapped { Dialect::V10 } else { shape.dialect };
+            let dialect = shape.made_in();
             let task = task_of_message(&view, turn, dialect, told, &timestamp(turn.settled_at));
             return Some(if shape.wrapped { format!("{{\"task\":{task}}}") } else { task });
         }

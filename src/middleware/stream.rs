@@ -2,6 +2,7 @@
 
 mod cut;
 mod event;
+mod joined;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +16,12 @@ use tokio::time::Instant;
 use super::agent::{AgentBody, refusal_of};
 use super::body::ReplyBody;
 use super::core::Cancellable;
-use super::listeners::{Audience, Listener, Stir};
+use super::listeners::{Audience, Knock, Stir};
 use super::pumped::Client;
 use super::respond;
 use super::running::Running;
 use super::send::Exchange;
-use crate::a2a::{Binding, Dialect};
+use crate::a2a::{Binding, Dialect, Voice};
 use crate::exchange::{Refusal, Send};
 use crate::sse::Splitter;
 use crate::turn::Tail;
@@ -60,7 +61,7 @@ impl Exchange {
         let pump = Pump {
             audience,
             wish,
-            ..Pump::new(self, running, send.call.binding.clone(), send.call.dialect, client, Origin::Send)
+            ..Pump::new(self, running, send.call.binding.clone(), send.call.voice(), client, Origin::Send)
         };
         response.map(|_| core.pumped(Box::pin(pump.run(Some(body))), pieces))
     }
@@ -81,6 +82,8 @@ pub(super) struct Pump {
     running: Running,
     /// Of the client's request, and so of the agent's stream.
     binding: Binding,
+    /// How the agent is asked for what its stream lacks.
+    voice: Voice,
     origin: Origin,
     splitter: Splitter,
     client: Client,
@@ -127,7 +130,7 @@ enum Step {
     Frame(Bytes),
     /// There are no more frames: why.
     End(Refusal),
-    Joined(Listener),
+    Knocked(Knock),
     Canceled,
     /// The proxy stops.
     Concluded,
@@ -138,7 +141,7 @@ impl Pump {
         exchange: Exchange,
         running: Running,
         binding: Binding,
-        dialect: Dialect,
+        voice: Voice,
         client: Client,
         origin: Origin,
     ) -> Self {
@@ -147,13 +150,14 @@ impl Pump {
             exchange,
             running,
             binding,
+            dialect: voice.dialect,
+            voice,
             origin,
             splitter: Splitter::new(limit),
             client,
             audience: Audience::default(),
             wish: None,
             tail: Tail::default(),
-            dialect,
             began: false,
             resumed: false,
             gap: origin == Origin::Subscription,
@@ -221,7 +225,11 @@ impl Pump {
                 Step::Frame(data) if self.is_for_nobody(data.len()) => return self.give_up().await,
                 Step::Frame(data) => self.splitter.push(&data),
                 Step::End(why) => return Cut::Early(why),
-                Step::Joined(listener) => self.admit(listener),
+                Step::Knocked(knock) => {
+                    if let Next::Done = self.knocked(knock).await {
+                        return Cut::Closed;
+                    }
+                }
                 Step::Canceled => {
                     self.cancel().await;
                     return Cut::Dropped;
@@ -249,7 +257,7 @@ impl Pump {
         let stir = self.exchange.core.concluding.run_until_cancelled(self.audience.stir(self.wish.as_ref()));
         let step = match select(std::pin::pin!(frame), std::pin::pin!(stir)).await {
             Either::Left((frame, _)) => frame,
-            Either::Right((Some(Stir::Joined(listener)), _)) => Step::Joined(listener),
+            Either::Right((Some(Stir::Knocked(knock)), _)) => Step::Knocked(knock),
             Either::Right((Some(Stir::Canceled), _)) => Step::Canceled,
             Either::Right((None, _)) => Step::Concluded,
         };

@@ -16,17 +16,17 @@ use super::acquire::SUPERSEDED;
 use super::body::ReplyBody;
 use super::core::timestamp;
 use super::guard::Guard;
-use super::listeners::{BACKLOG, Heard, Listener};
+use super::listeners::{BACKLOG, Heard, Knock, Listener};
 use super::operate::{Subject, originals};
 use super::pumped::Client;
 use super::send::{Exchange, Outcome, wrapped};
 use super::stream::{COMMENT, KEEP_ALIVE, Origin, Pump};
 use super::{recorded, respond};
-use crate::a2a::{Binding, Call, Dialect, State};
+use crate::a2a::{Binding, Call, Dialect, State, Voice};
 use crate::conversation::policy::{Mode, UnknownIds};
 use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::Turn;
-use crate::exchange::{Refusal, sse_event};
+use crate::exchange::{Refusal, error_event, sse_event};
 use crate::store::{InFlight, Pending};
 use crate::task::ClientTask;
 use crate::turn::{Told, View};
@@ -60,6 +60,16 @@ impl Exchange {
     }
 
     fn subscription(self, task: String, call: &Call<'_, '_>) -> Response<ReplyBody> {
+        self.subscription_beside(task, call, std::future::pending())
+    }
+
+    /// What a client hears that listens to the turn of `task`, while something else is done beside, for as long as it listens.
+    pub(super) fn subscription_beside(
+        self,
+        task: String,
+        call: &Call<'_, '_>,
+        beside: impl Future<Output = ()> + Send + 'static,
+    ) -> Response<ReplyBody> {
         let core = Arc::clone(&self.core);
         let (out, pieces) = Client::new();
         let subscription = Subscription {
@@ -67,10 +77,18 @@ impl Exchange {
             task,
             binding: call.binding.clone(),
             dialect: call.dialect,
+            voice: call.voice(),
             out,
             began: false,
         };
-        respond::stream(core.pumped(Box::pin(subscription.run()), pieces))
+        let work = async move {
+            let beside = async {
+                beside.await;
+                std::future::pending::<()>().await;
+            };
+            select(std::pin::pin!(subscription.run()), std::pin::pin!(beside)).await;
+        };
+        respond::stream(core.pumped(Box::pin(work), pieces))
     }
 }
 
@@ -81,6 +99,7 @@ struct Subscription {
     task: String,
     binding: Binding,
     dialect: Dialect,
+    voice: Voice,
     out: Client,
     /// Whether it was told how the task stood.
     began: bool,
@@ -125,6 +144,7 @@ impl Subscription {
                     None => {}
                 }
             } else if !self.began
+                && pending.opening.voice().is_like(&self.voice)
                 && let Listened::Out = self.listen(subject.found.key.clone()).await
             {
                 return Ok(None);
@@ -141,7 +161,7 @@ impl Subscription {
         let mut running = self.exchange.resumed(guard, Arc::clone(&subject.found.context), pending);
         let opening = Arc::clone(&running.turn.opening);
         running.originals = originals(&subject.found, opening.user.parts.clone(), &opening.user.id);
-        let mut pump = Pump::new(self.exchange, running, self.binding, self.dialect, self.out, Origin::Subscription);
+        let mut pump = Pump::new(self.exchange, running, self.binding, self.voice, self.out, Origin::Subscription);
         pump.began = self.began;
         pump.run(None).await;
     }
@@ -151,7 +171,7 @@ impl Subscription {
         let (out, mut events) = mpsc::channel(BACKLOG);
         let behind = Arc::new(AtomicUsize::new(0));
         let listener = Listener { binding: self.binding.clone(), fresh: !self.began, out, behind: Arc::clone(&behind) };
-        if entry.send(listener).await.is_err() {
+        if entry.send(Knock::Listens(listener)).await.is_err() {
             return Listened::Alone;
         }
         loop {
@@ -246,7 +266,7 @@ impl Subscription {
     }
 
     async fn refuse(&self, refusal: &Refusal) {
-        self.write(sse_event(&refusal.body(&self.binding)).into()).await;
+        self.write(error_event(&refusal.body(&self.binding), &self.binding).into()).await;
     }
 
     async fn write(&self, event: Bytes) {

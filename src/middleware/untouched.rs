@@ -19,7 +19,6 @@ use super::running::Running;
 use super::send::{Exchange, Outcome};
 use super::settle::{end, fail};
 use super::{reading, respond};
-use crate::a2a::Payload;
 use crate::exchange::{Plan, Refusal, Send, open};
 use crate::sse::Splitter;
 
@@ -43,7 +42,7 @@ impl Exchange {
         let answer = self.agent.send(bytes).await?;
         let answer = self.agent.read(answer).await?;
         if let Reply::Result(doc) = Reply::read(&answer.body, &answer.binding, true)
-            && let Some((payload, _)) = answer.binding.result_of(doc.root()).and_then(Payload::read)
+            && let Some((payload, _)) = answer.binding.payload_of(doc.root())
             && let Some(id) = payload.task_id()
         {
             self.core.leave_unclaimed(&self.route, &id);
@@ -83,6 +82,7 @@ impl Exchange {
                 guard.release().await;
                 return None;
             }
+            Acquired::Read(_) => return None,
             Acquired::Busy(_) | Acquired::Stopped(_) => {
                 tracing::info!(
                     route = self.route.as_str(),
@@ -92,24 +92,13 @@ impl Exchange {
             }
         };
         let secret = self.core.store.secret();
-        let plan = Plan {
-            context: &context,
-            context_id: (!place.provisional).then_some(&*place.key.context_id),
-            task: None,
-            follows: None,
-            references: &[],
-            policy: &self.core.policy,
-            active: self.active,
-            secret: &secret,
-            now: self.core.now(),
-            callback: None,
-        };
+        let plan = Plan { key: (!place.provisional).then_some(&place.key), ..self.plan(&context, &secret) };
         let Ok(opened) = open(send, &plan) else {
             tracing::info!(route = self.route.as_str(), "would have refused a send: it is too large");
             guard.release().await;
             return None;
         };
-        let context_id = plan.context_id.map(str::to_owned);
+        let context_id = plan.context_id().map(str::to_owned);
         let turn = self.machine(&context, opened.opening, opened.chain);
         Some(Running::begun(guard, context, turn, context_id, opened.injected))
     }
@@ -171,7 +160,7 @@ impl Exchange {
     async fn hear_event(&self, running: &mut Running, data: &[u8]) {
         let binding = self.agent.binding();
         let Reply::Result(doc) = Reply::read(data, binding, true) else { return };
-        let Some((payload, shape)) = binding.result_of(doc.root()).and_then(Payload::read) else { return };
+        let Some((payload, shape)) = binding.payload_of(doc.root()) else { return };
         running.turn.hear(&payload, shape);
         let bind = running.bind(&payload);
         match running.guard.bind(bind).await {

@@ -156,7 +156,13 @@ impl Inner {
 
     fn serves(&self) -> Serves<'_> {
         let dialects = &[Dialect::V03, Dialect::V10];
-        Serves { bindings: &[Binding::JsonRpc], dialects, streaming: true, push: self.pushes, rules: &self.rules }
+        Serves {
+            bindings: &[Binding::JsonRpc, Binding::HttpJson],
+            dialects,
+            streaming: true,
+            push: self.pushes,
+            rules: &self.rules,
+        }
     }
 
     fn rewrite(&self, card: &[u8]) -> Result<card::Rewritten, card::CardError> {

@@ -45,7 +45,7 @@ impl Gateway {
         for (route, found) in config.routes.iter_mut().zip(&found) {
             route.upstream.url = found.base.clone();
         }
-        let store = memory(&config);
+        let store = store(&config).await?;
         let mut layers = Vec::new();
         let mut relays = Vec::new();
         let wake = Arc::new(Notify::new());
@@ -63,6 +63,10 @@ impl Gateway {
             Mount { agent: layered(&layer, upstream), card: Some(cards.service()) }
         })
         .await?;
+        let agents = config.agent_base(proxy.local_addr(), proxy.public_url());
+        for (route, layer) in config.routes.iter().zip(&layers) {
+            layer.reached_at(&format!("{agents}{}", route.prefix));
+        }
         let public = proxy.public_url().to_string();
         for (route, found) in config.routes.iter().zip(&found) {
             found.cards.set_base(&format!("{}{}", public.trim_end_matches('/'), route.prefix));
@@ -131,6 +135,14 @@ fn layered(layer: &ConversationLayer, upstream: super::Upstream) -> RouteService
     RouteService::new(layer.layer(upstream))
 }
 
+async fn store(config: &Config) -> Result<Arc<dyn Store>, SetupError> {
+    #[cfg(feature = "redis")]
+    if let Some(url) = &config.store.redis {
+        return super::redis::open(url, &config.store).await;
+    }
+    Ok(memory(config))
+}
+
 fn memory(config: &Config) -> Arc<dyn Store> {
     let limits = MemoryLimits {
         contexts: config.store.contexts,
@@ -158,6 +170,11 @@ fn report(config: &Config, proxy: &Proxy, found: &[Discovered]) -> String {
             "  callers: {}",
             callers(&route.identity, proxy.local_addr().ip().to_canonical().is_loopback())
         );
+    }
+    #[cfg(feature = "redis")]
+    if let Some(url) = &config.store.redis {
+        let _ = writeln!(out, "store: {}", super::redis::place(url));
+        return out;
     }
     let _ = writeln!(
         out,
@@ -189,7 +206,7 @@ pub fn described(seen: &Seen) -> String {
     let bindings = join(seen.bindings.iter().map(ToString::to_string).collect());
     let name = seen.name.as_deref().unwrap_or("without a name");
     let stream = if seen.streaming { "streams" } else { "does not stream" };
-    format!("{name:?} speaks A2A {dialects} over {bindings} (JSON-RPC is served), {stream}")
+    format!("{name:?} speaks A2A {dialects} over {bindings}, {stream}")
 }
 
 fn callers(identity: &Identity, loopback: bool) -> String {
@@ -202,7 +219,10 @@ fn callers(identity: &Identity, loopback: bool) -> String {
             "told apart by their Authorization header; those without are forwarded without conversation".to_owned()
         }
         (Identity::Header(name), _) => {
-            format!("told apart by the header {name}, which a trusted proxy in front must set")
+            format!(
+                "told apart by the header {name}, which a trusted proxy in front must set; those without are forwarded without \
+                 conversation"
+            )
         }
         (Identity::Anonymous, _) => "all one principal: whoever knows a contextId can go on with it".to_owned(),
     }

@@ -22,6 +22,8 @@ pub mod identity;
 pub mod inflow;
 pub mod listener;
 pub mod push;
+#[cfg(feature = "redis")]
+mod redis;
 pub mod refusal;
 pub mod route;
 pub mod service;
@@ -62,6 +64,10 @@ pub enum SetupError {
     /// Browsers refuse this combination, and rightly so.
     #[error("credentials cannot be allowed to every origin")]
     CredentialsForAll,
+    /// The Redis or Valkey that is to keep conversations cannot be used.
+    #[cfg(feature = "redis")]
+    #[error("cannot keep conversations in Redis")]
+    Redis(#[from] crate::store::redis::ConnectError),
 }
 
 /// An error with what stands behind it, each said once.

@@ -25,7 +25,7 @@ impl Notification {
     /// A notification that shows `task`, written in the configuration's dialect: 0.3 has the bare task, 1.0 a stream's response.
     pub fn new(key: ContextKey, config: PushConfig, state: String, task: String, made_at: u64) -> Self {
         let body = match config.dialect {
-            Dialect::V03 => task,
+            Dialect::V03 | Dialect::Proto03 => task,
             Dialect::V10 => format!("{{\"task\":{task}}}"),
         };
         Self { key, config, state, body, made_at }
@@ -39,7 +39,7 @@ impl Notification {
     /// The body's content type.
     pub fn content_type(&self) -> &'static str {
         match self.config.dialect {
-            Dialect::V03 => "application/json",
+            Dialect::V03 | Dialect::Proto03 => "application/json",
             Dialect::V10 => "application/a2a+json",
         }
     }

@@ -1,6 +1,6 @@
 //! The store in Redis or Valkey: one for many proxies in front of the same agents.
 //!
-//! A context is one record on one hash slot, with a version. A verb reads it, computes what becomes of it with the [`rules`](super::rules) that
+//! A context is one record on one hash slot, with a version. A verb reads it, computes what becomes of it with the rules that
 //! all stores share, and writes the difference if the version still is what it was; if not, it begins anew. The rules stand in one place, in
 //! Rust, and the script that writes knows none of them. Which context knows an id, and which contexts a principal has, stands elsewhere: it is
 //! written before the record, and an entry that the record does not bear out means nothing.

@@ -135,6 +135,7 @@ pub(super) fn opening(task: Option<&str>, attempt: u32, now: u64) -> Arc<Opening
         history_policy: HistoryPolicy::ClientSupplied,
         window_start: 1,
         dialect: Dialect::V03,
+        endpoint: None,
         active: false,
         inline: false,
         history_length: None,

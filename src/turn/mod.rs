@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 pub use marker::Tail;
 pub use show::{Told, View, continuation, task_of_message};
 
-use crate::a2a::{Dialect, Message, Part, Payload, Role, Shape, State, text_of};
+use crate::a2a::{Dialect, Endpoint, Message, Part, Payload, Role, Shape, State, Voice, text_of};
 use crate::context::{Settlement, TaskChange};
 use crate::conversation::digest::Digest;
-use crate::conversation::policy::{HistoryPolicy, Policy, QuestionText};
+use crate::conversation::policy::{HistoryPolicy, Mode, Policy, QuestionText};
 use crate::conversation::question::{self, Decision, Reason};
 use crate::conversation::record;
 use crate::conversation::reply::{self, Heard, Hearing, Rebuilt};
@@ -60,6 +60,9 @@ pub struct Opening {
     pub window_start: u32,
     /// The dialect of the request.
     pub dialect: Dialect,
+    /// Where it was sent: the proxy's own calls for the turn go there.
+    #[serde(default)]
+    pub endpoint: Option<Endpoint>,
     /// Whether the client activated the extension.
     pub active: bool,
     /// Whether `status.continuation` is to be filled.
@@ -70,6 +73,13 @@ pub struct Opening {
     pub started_at: u64,
     /// The name of the callback at which the agent pushes what becomes of it, where it was given one.
     pub callback: Option<String>,
+}
+
+impl Opening {
+    /// How the proxy's own calls for the turn are made.
+    pub fn voice(&self) -> Voice {
+        Voice { dialect: self.dialect, endpoint: self.endpoint.clone() }
+    }
 }
 
 /// The ids under which the client knows the turn.
@@ -201,15 +211,17 @@ impl Turn {
         })
     }
 
-    /// Ends the turn as the agent ended it. `question_id` becomes the messageId of a question that has none of its own.
-    pub fn close(&mut self, bound: &Bound, now: u64, question_id: &str) -> Settlement {
+    /// Ends the turn as the agent ended it. `question_id` becomes the messageId of a question that has none of its own, `task_id` the id of the
+    /// task that a bare message becomes where it asks and the route makes a task of it.
+    pub fn close(&mut self, bound: &Bound, now: u64, question_id: &str, task_id: &str) -> Settlement {
         let state = self.state.unwrap_or(State::Failed);
         let rebuilt = self.without_markers(self.rebuilt());
         let mut turn = self.record(&rebuilt, bound, state, now);
         if state == State::Completed {
-            self.decide(&mut turn, question_id);
+            self.decide(&mut turn, question_id, task_id);
         }
-        self.settlement(turn, bound, now)
+        let bound = Bound { task_id: turn.task.clone(), ..bound.clone() };
+        self.settlement(turn, &bound, now)
     }
 
     /// Ends the turn as failed, whatever was heard: a cut reply, a lost lease. `why` is what the status message says.
@@ -280,7 +292,7 @@ impl Turn {
         reply::keep(heard, &self.chain.artifact_id(&heard.id))
     }
 
-    fn decide(&self, turn: &mut transcript::Turn, question_id: &str) {
+    fn decide(&self, turn: &mut transcript::Turn, question_id: &str, task_id: &str) {
         let parts = turn.reply_parts();
         let text = text_of(&parts);
         let data = parts.iter().find_map(|part| if let Part::Data(json) = part { Some(&**json) } else { None });
@@ -293,6 +305,9 @@ impl Turn {
             Some(Decided { rewritten: decision.waiting, reason: decision.reason, expected: decision.expected });
         unmark(turn, show::markers(&self.policy));
         if decision.waiting {
+            if turn.task.is_empty() && self.policy.rewrite.wrap_message && self.policy.mode == Mode::Converse {
+                task_id.clone_into(&mut turn.task);
+            }
             // A message keeps its own state of affairs: there is no task to say `input-required` of.
             turn.state = if turn.task.is_empty() { State::Completed } else { State::InputRequired };
             turn.reply.question = self.question_text(&decision, &text);

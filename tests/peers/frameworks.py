@@ -132,12 +132,24 @@ def without_ids(f):
         f.turn(Conversation(), text, reply, asks)
 
 
+def by_header(f):
+    """a framework that names no context, and a proxy that reads it in a header"""
+    one = Conversation()
+    f.turn(one, "My name is Ada", "Nice to meet you, Ada.")
+    f.turn(one, "book a room", QUESTION, asks=True)
+    f.turn(one, "Oslo", "Booked a room in Oslo.")
+    f.turn(one, "What is my name?", "Your name is Ada.")
+    f.where += ", then another conversation"
+    f.turn(Conversation(), "What is my name?", "I don't know your name.")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url")
     parser.add_argument("--agent", required=True)
     parser.add_argument("--dialect", choices=["0.3", "1.0"], required=True, help="one that the agent speaks, to look at its tasks in")
     parser.add_argument("--streaming", choices=["true", "false"], default="false")
+    parser.add_argument("--by-header", action="store_true", help="the proxy takes X-Conversation for the context")
     parser.add_argument("--scene", action="append", help="only scenes whose name has this word in it")
     ours, client = sys.argv[1:], []
     if "--" in ours:
@@ -146,12 +158,15 @@ def main():
     options = parser.parse_args(ours)
     options.client = client or parser.error("no framework command after --")
     options.binding, options.protocol, options.direct = "JSONRPC", None, False
+    talk.CALL_SECONDS = 90  # a framework that is imported for the first time on a busy machine takes its time
     f = Framework(options)
     f.where = "start"
     hello = f.hear()
     f.check("the framework reads the agent card", "transport" in hello, hello)
     f.name = hello.get("transport")
-    scenes = [without_ids] if f.name == "strands-agents" else [three_turns, three_rounds, own_question]
+    scenes = [three_turns, three_rounds, own_question]
+    if f.name == "strands-agents":
+        scenes = [by_header] if options.by_header else [without_ids]
     for scene in scenes if f.name else []:
         if options.scene and not any(word in scene.__name__ for word in options.scene):
             continue

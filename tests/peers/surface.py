@@ -77,6 +77,14 @@ class Side:
         task = value.get("taskId") or (value.get("id") if "status" in value else None)
         return {"taskId": task, "contextId": value.get("contextId")}
 
+    def told(self, step):
+        """What an answer tells of its task: ids, state, words, artifacts. Chunks that its events append are put together."""
+        answer = self.answers[step]
+        result = answer.get("result")
+        tasks = result.get("tasks", [result]) if result else []
+        seen = talk.Seen(answer.get("events") or [{"task": task} for task in tasks], answer.get("error"))
+        return seen.facts(), seen.sides() if "result" in answer else []
+
     def plain(self, value, key=None):
         """A value without what differs from run to run."""
         if isinstance(value, dict):
@@ -131,6 +139,13 @@ def asks(s):
     s.on("get the question", "get", "a question told as completed")
     s.send("the answer to the question", "Oslo", to="a question told as completed", by=("taskId", "contextId"))
     s.on("get the answered question", "get", "a question told as completed")
+    s.send("another question", "book a room")
+    s.on("get another question", "get", "another question")
+    s.on("list another question", "list", "another question", artifacts=True)
+    s.on("subscribe to the question", "subscribe", "another question")
+    s.on("cancel the question", "cancel", "another question")
+    s.on("get the cancelled question", "get", "another question")
+    s.on("list the cancelled question", "list", "another question", artifacts=True)
     s.send("a name", "My name is Ada")
     s.send("what was the name", "What is my name?", to="a name")
 
@@ -188,6 +203,23 @@ def pushes(s):
     s.send("push: with the send", "!say Told.", push={"id": "p3", **hook})
 
 
+# What has to tell of a task the same, whoever asks in which way: an answer, and how it is asked for again.
+AGREE = (
+    ("a first message", "get it"),
+    ("a failure", "get the failure"),
+    ("the agent's own question", "get the agent's own question"),
+    ("a question told as completed", "get the question"),
+    ("the answer to the question", "get the answered question"),
+    ("another question", "get another question"),
+    ("get another question", "list another question"),
+    ("get another question", "subscribe to the question"),
+    ("cancel the question", "get the cancelled question"),
+    ("get the cancelled question", "list the cancelled question"),
+    ("subscribe", "get what was subscribed to"),
+    ("cancel", "get what was cancelled"),
+)
+
+
 def cards(s):
     s.step("the extended card", "card")
 
@@ -233,6 +265,14 @@ class Compared:
         self.check(step, not wrong, "".join(wrong))
 
 
+    def agree(self, side, one, other):
+        answers = [side.answers.get(step, {"error": None}) for step in (one, other)]
+        if not any("error" in answer for answer in answers):  # whether it should be one has been looked at
+            (told, history), (again, later) = side.told(one), side.told(other)
+            same = told == again and (history == later or not (history and later))  # not every answer has the history
+            self.check(f"the proxy tells the same: {one}, {other}", same, f"\n      {told}, {history}\n      {again}, {later}")
+
+
 def play(side, compared):
     for scene in SCENES:
         try:
@@ -265,6 +305,8 @@ def main():
     compared.check("the same steps on both sides", direct.answers.keys() == through.answers.keys())
     for step in direct.answers:
         compared.compare(step, direct.outcome(step), through.outcome(step))
+    for one, other in AGREE:
+        compared.agree(through, one, other)
     for line in compared.met:
         print(f"# met: {line.why}")
     print(f"# {compared.passed} passed, {compared.failed} failed")

@@ -86,7 +86,7 @@ impl<W: Write> Screen<W> {
 
 fn version(client: &Client) -> &'static str {
     match client.dialect() {
-        crate::a2a::Dialect::V03 => "0.3",
+        crate::a2a::Dialect::V03 | crate::a2a::Dialect::Proto03 => "0.3",
         crate::a2a::Dialect::V10 => "1.0",
     }
 }

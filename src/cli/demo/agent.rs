@@ -23,7 +23,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::mind;
 use super::noun::{Done, card};
 use crate::a2a::{Call, Verb, jsonrpc};
-use crate::a2a::{Dialect, Part, read_parts};
+use crate::a2a::{Part, read_parts};
 use crate::json::{Doc, Value};
 
 /// Tasks that are remembered; the oldest goes.
@@ -156,10 +156,7 @@ impl Shared {
         tokio::time::sleep(after).await;
         let task = done.task(call.dialect);
         self.keep(done);
-        Ok(match call.dialect {
-            Dialect::V03 => task,
-            Dialect::V10 => format!("{{\"task\":{task}}}"),
-        })
+        Ok(if call.dialect.wraps() { format!("{{\"task\":{task}}}") } else { task })
     }
 
     /// As the events of a stream. It keeps the task at once: who looks it up while it streams sees its end.

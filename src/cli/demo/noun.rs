@@ -51,7 +51,7 @@ impl Done {
                 format!("{{\"kind\":\"artifact-update\",{artifact},\"append\":false,\"lastChunk\":true}}"),
                 status,
             ],
-            Dialect::V10 => [
+            Dialect::V10 | Dialect::Proto03 => [
                 format!("{{\"task\":{task}}}"),
                 format!("{{\"artifactUpdate\":{{{artifact},\"lastChunk\":true}}}}"),
                 format!("{{\"statusUpdate\":{status}}}"),

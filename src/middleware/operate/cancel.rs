@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{SETTLING, Subject, known_upstream, originals};
-use crate::a2a::{Call, Payload, State};
+use crate::a2a::{Call, State};
 use crate::context::{Settlement, TaskChange};
 use crate::exchange::Refusal;
 use crate::json::{Doc, Edits};
@@ -125,7 +125,7 @@ impl Exchange {
         };
         let mut edits = Edits::new();
         call.binding.readdress(&mut edits, doc.root());
-        if let Some((payload, shape)) = call.binding.result_of(doc.root()).and_then(Payload::read) {
+        if let Some((payload, shape)) = call.binding.payload_of(doc.root()) {
             let context = &subject.found.context;
             let settled = || {
                 let task = context.task(&subject.id)?;
@@ -145,6 +145,5 @@ impl Exchange {
 
 fn says_canceled(answer: &Answer) -> bool {
     let Reply::Result(doc) = Reply::read(&answer.body, &answer.binding, true) else { return false };
-    answer.binding.result_of(doc.root()).and_then(Payload::read).and_then(|(payload, _)| payload.state())
-        == Some(State::Canceled)
+    answer.binding.payload_of(doc.root()).and_then(|(payload, _)| payload.state()) == Some(State::Canceled)
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use super::{SETTLING, Subject, history_length, known_upstream, originals};
 use crate::a2a::{Call, Dialect, Payload, State};
 use crate::conversation::policy::Inline;
+use crate::conversation::transcript::Turn;
 use crate::exchange::Refusal;
 use crate::json::Edits;
-use crate::middleware::acquire::{SUPERSEDED, is_not_found};
+use crate::middleware::acquire::SUPERSEDED;
 use crate::middleware::core::timestamp;
 use crate::middleware::reply::Reply;
 use crate::middleware::respond;
@@ -63,7 +64,7 @@ impl Exchange {
         let body = answer.body.clone();
         let doc = match Reply::read(&body, &call.binding, answer.head.status.is_success()) {
             Reply::Result(doc) => doc,
-            Reply::Error(Some(doc)) if is_not_found(&doc, &call.binding) => {
+            Reply::Error(Some(doc)) if call.binding.says_not_found(doc.root(), answer.head.status.as_u16()) => {
                 let ended = settle::fail(&self.core, &mut running, "the agent no longer knows the task").await;
                 drop(ended);
                 return self.as_recorded(call, &subject.id).await;
@@ -77,8 +78,7 @@ impl Exchange {
                 return Err(Refusal::malformed(what));
             }
         };
-        let Some((payload @ Payload::Task(_), shape)) = call.binding.result_of(doc.root()).and_then(Payload::read)
-        else {
+        let Some((payload @ Payload::Task(_), shape)) = call.binding.payload_of(doc.root()) else {
             self.leave(&mut running).await;
             return Err(Refusal::malformed("its result is no task"));
         };
@@ -113,8 +113,7 @@ impl Exchange {
             let answer = self.forward(call, &upstream).await?;
             let body = answer.body.clone();
             if let Reply::Result(doc) = Reply::read(&body, &call.binding, answer.head.status.is_success())
-                && let Some((payload @ Payload::Task(_), shape)) =
-                    call.binding.result_of(doc.root()).and_then(Payload::read)
+                && let Some((payload @ Payload::Task(_), shape)) = call.binding.payload_of(doc.root())
                 && !payload.state().is_some_and(State::settles)
             {
                 let chain = self.chain(&subject.found.context, &pending.opening, pending.bound.as_ref());
@@ -139,7 +138,7 @@ impl Exchange {
     /// The task while its agent's id is not known yet, from the record.
     fn working(&self, call: &Call<'_, '_>, subject: &Subject, pending: &Pending) -> Outcome {
         let task = self.working_task(self.shape(call.dialect).dialect, history_length(call), subject, pending);
-        Ok(respond::own(&call.binding.wrap(&task), false, 200))
+        Ok(respond::own(&call.binding, &task, false))
     }
 
     pub(in crate::middleware) fn working_task(
@@ -172,8 +171,7 @@ impl Exchange {
         };
         let body = answer.body.clone();
         if let Reply::Result(doc) = Reply::read(&body, &call.binding, answer.head.status.is_success())
-            && let Some((payload @ Payload::Task(_), shape)) =
-                call.binding.result_of(doc.root()).and_then(Payload::read)
+            && let Some((payload @ Payload::Task(_), shape)) = call.binding.payload_of(doc.root())
         {
             let mut edits = Edits::new();
             call.binding.readdress(&mut edits, doc.root());
@@ -197,7 +195,7 @@ impl Exchange {
     ) {
         let context = &subject.found.context;
         let newest = context.newest_turn_of(task);
-        let question = newest.as_ref().filter(|_| task.is_open_by_proxy());
+        let question = newest.as_ref().filter(|turn| task.is_open_by_proxy() || was_cancelled(task, turn));
         let failed = context
             .failed_turn_of(task)
             .filter(|_| task.state == State::Failed && payload.state() != Some(State::Failed));
@@ -205,11 +203,12 @@ impl Exchange {
         let told_of =
             question.or(newest.as_ref()).filter(|turn| turn.is_question() && question.is_some() || self.active);
         let under_uri = told_of.map(|turn| continuation(turn, &context.turns, task.state));
+        let plain = newest.as_ref().filter(|turn| task.state == State::Completed && !turn.is_question());
         let told = Told {
             state: task.state,
-            turn: question,
+            turn: question.or(plain),
             continuation: under_uri.as_deref(),
-            inline: question.is_some() && self.core.policy.rewrite.inline == Inline::Always,
+            inline: task.is_open_by_proxy() && self.core.policy.rewrite.inline == Inline::Always,
             failure: failure.as_ref().map(|(id, why)| (&**id, &**why)),
         };
         let upstream = task.newest_upstream();
@@ -220,6 +219,11 @@ impl Exchange {
         let told = (!is_genuine(task)).then_some(&told);
         view.show(edits, payload, dialect, told);
     }
+}
+
+/// Whether the task was cancelled while the client was to answer this turn: nobody waits any more, and what was asked stays in the history.
+fn was_cancelled(task: &ClientTask, turn: &Turn) -> bool {
+    task.state == State::Canceled && turn.is_question() && turn.attempt as usize == task.attempts.len()
 }
 
 /// A state that the agent itself told and that stands as it is: what it says by now is newer than the record.

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
 use super::{Place, Relay};
-use crate::a2a::{Binding, Payload, Shape, State};
+use crate::a2a::{Binding, Endpoint, Payload, Shape, State};
 use crate::conversation::principal::RouteId;
 use crate::json::Doc;
 use crate::middleware::agent::{Agent, log_body};
@@ -78,6 +78,7 @@ where
         active: false,
         core: Arc::clone(&core),
         agent,
+        conversation: None,
         gone: CancellationToken::new(),
     };
     answer(Pushed { exchange, relay, name }.take_in(&bytes).await)
@@ -110,7 +111,8 @@ where
     let json = http::HeaderValue::from_static("application/json");
     plain.headers.insert(http::header::CONTENT_TYPE, json.clone());
     plain.headers.insert(http::header::ACCEPT, json);
-    Agent::new(inner, &plain, &Binding::json_rpc(), &core.policy)
+    let endpoint = Endpoint::JsonRpc { target: place.path.clone() };
+    Agent::new(inner, &plain, (&Binding::json_rpc(), &endpoint), &core.policy)
 }
 
 /// A push that is the agent's.

@@ -26,7 +26,7 @@ impl Exchange {
                 "null".to_owned()
             }
         };
-        Ok(respond::own(&call.binding.wrap(&result), false, 200))
+        Ok(respond::own(&call.binding, &result, false))
     }
 
     async fn change(&self, subject: &Subject, change: PushChange) -> Result<bool, Refusal> {
@@ -71,13 +71,13 @@ impl Exchange {
         let mut opening = crate::turn::Opening::clone(&pending.opening);
         opening.callback = Some(callback.name.clone());
         pending.opening = opening.into();
-        let dialect = pending.opening.dialect;
+        let (voice, dialect) = (pending.opening.voice(), pending.opening.dialect);
         let context = std::sync::Arc::clone(&subject.found.context);
         let mut running = self.resumed(guard, context, pending);
         self.push_with(&mut running.guard, Some(&callback), None).await?;
         running.leave_unsettled(self.core.now()).await.map_err(|error| store_refusal(&error))?;
         let params = set_params(&callback, upstream, dialect);
-        self.agent.set_push(&params, dialect, self.core.policy.timeouts.look).await
+        self.agent.set_push(&params, &voice, self.core.policy.timeouts.look).await
     }
 }
 

@@ -19,7 +19,12 @@ use crate::turn::Bound;
 
 impl Exchange {
     /// A reply that was read whole.
-    pub(super) async fn answer(&mut self, send: &Send<'_, '_>, running: &mut Running, answer: Answer) -> Outcome {
+    pub(in crate::middleware) async fn answer(
+        &mut self,
+        send: &Send<'_, '_>,
+        running: &mut Running,
+        answer: Answer,
+    ) -> Outcome {
         let body = answer.body.clone();
         let binding = &send.call.binding;
         let read = Reply::read(&body, binding, answer.head.status.is_success());
@@ -35,8 +40,7 @@ impl Exchange {
                 return Err(Refusal::malformed(what));
             }
         };
-        let result = binding.result_of(doc.root()).unwrap_or(doc.root());
-        let Some((payload, shape)) = Payload::read(result).filter(|(payload, _)| is_answer(payload)) else {
+        let Some((payload, shape)) = binding.payload_of(doc.root()).filter(|(payload, _)| is_answer(payload)) else {
             fail(&self.core, running, "no task and no message").await;
             return Err(Refusal::malformed("its result is neither a task nor a message"));
         };
@@ -85,8 +89,7 @@ impl Exchange {
             .await;
         let Ok(answer) = answer else { return };
         if let Ok(doc) = Doc::scan(&answer.body)
-            && let Some((payload @ Payload::Task(_), shape)) =
-                answer.binding.result_of(doc.root()).and_then(Payload::read)
+            && let Some((payload @ Payload::Task(_), shape)) = answer.binding.payload_of(doc.root())
             && payload.state().is_some_and(State::is_terminal)
         {
             running.turn.hear(&payload, shape);
@@ -95,7 +98,11 @@ impl Exchange {
 }
 
 /// The agent's error as it came, but for its id where that is not the request's, and as a stream where one was asked for.
-fn passed_on(answer: Answer, doc: Option<&Doc<'_>>, send: &Send<'_, '_>) -> Response<ReplyBody> {
+pub(in crate::middleware) fn passed_on(
+    answer: Answer,
+    doc: Option<&Doc<'_>>,
+    send: &Send<'_, '_>,
+) -> Response<ReplyBody> {
     let mut edits = Edits::new();
     if let Some(doc) = doc.filter(|doc| doc.root().some("jsonrpc").is_some() || doc.root().some("error").is_some()) {
         send.call.binding.readdress(&mut edits, doc.root());

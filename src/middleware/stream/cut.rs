@@ -9,7 +9,6 @@ use crate::conversation::question::Level;
 use crate::conversation::reply::{Heard, Hearing};
 use crate::exchange::{Refusal, sse_event};
 use crate::json::{Doc, Value};
-use crate::middleware::acquire::is_not_found;
 use crate::middleware::agent::{AgentBody, Answer, Got};
 use crate::middleware::core::timestamp;
 use crate::middleware::listeners::Listener;
@@ -79,11 +78,12 @@ impl Pump {
         let Some(answer) = self.look(upstream).await else { return Standing::Silent };
         let doc = match Reply::read(&answer.body, &answer.binding, true) {
             Reply::Result(doc) => doc,
-            Reply::Error(Some(doc)) if is_not_found(&doc, &answer.binding) => return Standing::Unknown,
+            Reply::Error(Some(doc)) if answer.binding.says_not_found(doc.root(), answer.head.status.as_u16()) => {
+                return Standing::Unknown;
+            }
             Reply::Error(_) | Reply::Unreadable(_) => return Standing::Silent,
         };
-        let result = answer.binding.result_of(doc.root());
-        let Some((payload @ Payload::Task(task), shape)) = result.and_then(Payload::read) else {
+        let Some((payload @ Payload::Task(task), shape)) = answer.binding.payload_of(doc.root()) else {
             return Standing::Silent;
         };
         if !self.is_ours(&payload).await {
@@ -104,15 +104,14 @@ impl Pump {
         if !told.is_empty() && !bound.upstream_context.is_empty() && *told != *bound.upstream_context {
             return false;
         }
-        let Some(key) = self.running.guard.key() else { return false };
-        let found = self.exchange.core.store.context(&key).await.ok().flatten();
+        let found = self.exchange.find(&bound.task_id).await.ok().flatten();
         found.and_then(|found| found.in_flight).is_some_and(|in_flight| !in_flight.superseded)
     }
 
     async fn look(&mut self, upstream: &str) -> Option<Answer> {
         let within = self.exchange.core.policy.timeouts.look;
-        let opening = Arc::clone(&self.running.turn.opening);
-        self.running.guard.renewing(self.exchange.agent.task(upstream, &opening, within)).await.ok()
+        let asking = self.exchange.agent.task_in(upstream, &self.voice, within);
+        self.running.guard.renewing(asking).await.ok()
     }
 
     /// A client that has seen nothing yet gets the task itself.
@@ -137,15 +136,17 @@ impl Pump {
     }
 
     /// An event made of what the agent said elsewhere, as if it had come in the stream.
-    async fn made(&mut self, result: &str) -> Next {
+    pub(super) async fn made(&mut self, result: &str) -> Next {
         let text = self.binding.wrap(result);
         let event = Event { raw: sse_event(&text).into_bytes() };
         let Ok(doc) = Doc::scan(text.as_bytes()) else { return Next::More };
-        let Some((payload, shape)) = self.binding.result_of(doc.root()).and_then(Payload::read) else {
+        let Some((payload, shape)) = self.binding.payload_of(doc.root()) else {
             return Next::More;
         };
         self.gap &= !matches!(payload, Payload::Task(_));
+        let before = self.running.turn.state();
         self.running.turn.hear(&payload, shape);
+        self.follow(before).await;
         if payload.state().is_some_and(State::settles) {
             self.finish(&event, &doc, &payload, shape).await
         } else {
@@ -181,8 +182,7 @@ impl Pump {
         let Some(upstream) = self.upstream() else { return };
         let Some(answer) = self.look(&upstream).await else { return };
         let Reply::Result(doc) = Reply::read(&answer.body, &answer.binding, true) else { return };
-        if let Some((payload @ Payload::Task(task), shape)) =
-            answer.binding.result_of(doc.root()).and_then(Payload::read)
+        if let Some((payload @ Payload::Task(task), shape)) = answer.binding.payload_of(doc.root())
             && task.state().settles()
             && self.is_ours(&payload).await
         {
@@ -193,8 +193,7 @@ impl Pump {
     }
 
     async fn subscribe(&mut self, upstream: &str) -> Option<AgentBody> {
-        let opening = Arc::clone(&self.running.turn.opening);
-        match self.running.guard.renewing(self.exchange.agent.subscribe(upstream, &opening)).await {
+        match self.running.guard.renewing(self.exchange.agent.subscribe_in(upstream, &self.voice)).await {
             Ok(Got::Stream(answer)) => {
                 self.splitter = Splitter::new(self.exchange.core.policy.limits.reply_bytes);
                 (self.resumed, self.gap) = (true, true);
@@ -215,7 +214,7 @@ impl Pump {
             return self.fail(why, refusal).await;
         }
         self.leave().await;
-        self.tell(&refusal.body(&self.binding), true).await;
+        self.tell_refusal(refusal).await;
     }
 
     /// The proxy stops. Whoever asks for the task when it is back settles the turn, where the agent has named one.
@@ -233,7 +232,7 @@ impl Pump {
         let ended = fail(&self.exchange.core, &mut self.running, why).await;
         match ended.filter(|_| self.running.bound.as_ref().is_some_and(|bound| !bound.task_id.is_empty())) {
             Some(ended) => self.tell_closing(&ended.told()).await,
-            None => self.tell(&refusal.body(&self.binding), true).await,
+            None => self.tell_refusal(refusal).await,
         }
     }
 
@@ -241,7 +240,7 @@ impl Pump {
     pub(super) async fn cancel(&mut self) {
         if let Err(error) = cancel(&self.exchange.core, &mut self.running).await {
             tracing::error!(%error, "a cancelled turn could not be recorded");
-            return self.tell(&Refusal::not_recorded().body(&self.binding), true).await;
+            return self.tell_refusal(&Refusal::not_recorded()).await;
         }
         let told = Told { state: State::Canceled, turn: None, continuation: None, inline: false, failure: None };
         self.tell_closing(&told).await;
@@ -312,6 +311,7 @@ fn status_of(task: Task<'_, '_>, dialect: Dialect) -> String {
     let (kind, last) = match dialect {
         Dialect::V03 => ("\"kind\":\"status-update\",", ",\"final\":true"),
         Dialect::V10 => ("", ""),
+        Dialect::Proto03 => ("", ",\"final\":true"),
     };
     format!(
         "{{{kind}\"taskId\":{},\"contextId\":{},\"status\":{}{last}}}",

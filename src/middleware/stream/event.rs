@@ -2,8 +2,8 @@
 
 use super::cut::markers;
 use super::{Next, Pump};
-use crate::a2a::{self, ArtifactUpdate, Dialect, Part, Payload, Shape, State, write_part};
-use crate::exchange::{Refusal, sse_event};
+use crate::a2a::{self, ArtifactUpdate, Part, Payload, Shape, State, write_part};
+use crate::exchange::{Refusal, error_event, sse_event};
 use crate::json::{Doc, Edits, Value, quote};
 use crate::middleware::agent::log_body;
 use crate::middleware::core::timestamp;
@@ -36,7 +36,7 @@ impl Pump {
             self.fail(&format!("the agent sent {what}"), &malformed(what)).await;
             return Next::Done;
         }
-        match self.binding.result_of(root).and_then(Payload::read) {
+        match self.binding.payload_of(root) {
             Some((payload, shape)) => self.payload(&event, &doc, &payload, shape).await,
             None => {
                 // Something that the protocol does not have yet.
@@ -55,9 +55,9 @@ impl Pump {
     }
 
     async fn payload(&mut self, event: &Event, doc: &Doc<'_>, payload: &Payload<'_, '_>, shape: Shape) -> Next {
-        self.dialect = if shape.wrapped { Dialect::V10 } else { shape.dialect };
+        self.dialect = shape.made_in();
         if let Payload::Task(task) = payload
-            && (self.resumed || self.dialect == Dialect::V03)
+            && (self.resumed || self.dialect.is_of_03())
             && self.began
             && self.running.bound.is_some()
         {
@@ -65,12 +65,14 @@ impl Pump {
             return self.snapshot(*task, shape).await;
         }
         self.gap &= !matches!(payload, Payload::Task(_));
+        let before = self.running.turn.state();
         self.running.turn.hear(payload, shape);
         if !self.bind(payload).await {
             return Next::Done;
         }
         let state = self.running.turn.state();
         push::under_way(&mut self.running, state).await;
+        self.follow(before).await;
         if payload.state().is_some_and(State::settles) || matches!(payload, Payload::Message(_)) {
             self.finish(event, doc, payload, shape).await
         } else {
@@ -118,7 +120,7 @@ impl Pump {
             }
             Err(error) => {
                 tracing::error!(%error, "a turn's ids could not be kept");
-                self.tell(&Refusal::not_recorded().body(&self.binding), true).await;
+                self.tell_refusal(&Refusal::not_recorded()).await;
                 false
             }
         }
@@ -200,7 +202,7 @@ impl Pump {
                 }
                 Some(_) => {}
                 // A message has no state that could say so.
-                None => return self.tell(&Refusal::not_recorded().body(&self.binding), true).await,
+                None => return self.tell_refusal(&Refusal::not_recorded()).await,
             }
         }
         let mut edits = Edits::new();
@@ -225,6 +227,14 @@ impl Pump {
     pub(super) async fn tell_result(&mut self, name: &str, noun: &str, last: bool) {
         let result = wrapped(name, noun, self.dialect);
         self.tell(&self.binding.wrap(&result), last).await;
+    }
+
+    /// Says in a closing event that nothing can be told.
+    pub(super) async fn tell_refusal(&mut self, refusal: &Refusal) {
+        self.began = true;
+        let json = refusal.body(&self.binding);
+        self.audience.tell(&json, true);
+        self.write(error_event(&json, &self.binding).into_bytes()).await;
     }
 
     pub(super) async fn tell(&mut self, json: &str, last: bool) {

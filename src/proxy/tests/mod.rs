@@ -137,7 +137,7 @@ fn config(url: &str) -> Config {
             drain: Duration::from_secs(2),
         },
         routes: vec![route(url)],
-        store: Store { contexts: 1, bytes: 1, context_bytes: 1, ttl: SOON },
+        store: Store { contexts: 1, bytes: 1, context_bytes: 1, ttl: SOON, redis: None },
         log: Log { filter: String::new(), format: LogFormat::Auto, bodies: false },
     }
 }

@@ -18,23 +18,30 @@ warnings.filterwarnings("ignore", category=DeprecationWarning)  # its only way t
 
 async def main():
     given = options()
-    async with httpx.AsyncClient(timeout=30) as http:
 
-        async def connect():
-            config = ClientConfig(httpx_client=http, streaming=given.streaming)
-            how = {"client_config": config} if given.streaming else {"a2a_client_factory": ClientFactory(config)}
-            agent = A2AAgent(given.url, timeout=30, **how)
-            await agent.get_agent_card()
+    async def connect():
+        sessions = {}
 
-            async def send(order):
-                reply = await agent.invoke_async(order["text"])
-                texts = [block["text"] for block in reply.message["content"]]
-                asks = texts if reply.stop_reason == "interrupt" else []
-                yield {"texts": texts, "asks": asks}
+        def session(name):
+            if name not in sessions:
+                # Its one way to say which conversation a message is of, to a proxy that is told to look there.
+                http = httpx.AsyncClient(timeout=30, headers={"X-Conversation": name})
+                config = ClientConfig(httpx_client=http, streaming=given.streaming)
+                how = {"client_config": config} if given.streaming else {"a2a_client_factory": ClientFactory(config)}
+                sessions[name] = A2AAgent(given.url, timeout=30, **how)
+            return sessions[name]
 
-            return "strands-agents", {"send": send}
+        async def send(order):
+            agent = session(order["session"])
+            reply = await agent.invoke_async(order["text"])
+            texts = [block["text"] for block in reply.message["content"]]
+            asks = texts if reply.stop_reason == "interrupt" else []
+            yield {"texts": texts, "asks": asks}
 
-        await puppet(connect)
+        await session("the card").get_agent_card()
+        return "strands-agents", {"send": send}
+
+    await puppet(connect)
 
 
 asyncio.run(main())
