@@ -71,7 +71,6 @@ impl Gateway {
         for (route, found) in config.routes.iter().zip(&found) {
             found.cards.set_base(&format!("{}{}", public.trim_end_matches('/'), route.prefix));
         }
-        let agents = config.agent_base(proxy.local_addr(), proxy.public_url());
         for (prefix, relay) in &relays {
             relay.set_base(&format!("{agents}{prefix}"));
         }
