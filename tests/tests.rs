@@ -21,6 +21,7 @@ mod observe;
 mod operations;
 mod record;
 mod replies;
+mod rest;
 mod rewrites;
 mod slow;
 mod streams;
