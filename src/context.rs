@@ -146,28 +146,46 @@ impl Context {
     pub fn settle(&mut self, settlement: Settlement) {
         let Settlement { turn, success, record_bytes, task, answered, window_start, rewrites, now } = settlement;
         self.window_start = self.window_start.max(window_start);
-        match turn.map(|turn| Kept::new(&turn, record_bytes)) {
-            Some(kept) if success => {
-                self.turns.push(kept);
+        match turn {
+            Some(turn) if success => {
+                let sent = turn.number;
+                self.turns.push(self.numbered(turn, record_bytes));
                 self.rewrites = rewrites;
                 let named = task.as_ref().map(|task| task.id.clone()).or(answered);
-                self.close_open_questions(named.as_deref(), now);
+                self.close_open_questions(named.as_deref(), sent, now);
             }
-            Some(kept) => {
-                self.apart.push(kept);
+            Some(turn) => {
+                self.apart.push(Kept::new(&turn, record_bytes));
                 let surplus = self.apart.len().saturating_sub(APART);
                 self.apart.drain(..surplus);
             }
             None => {}
         }
-        if let Some(change) = task {
+        if let Some(mut change) = task {
+            if change.attempt.turn.is_some() {
+                change.attempt.turn = self.turns.last().map(|turn| turn.number);
+            }
             self.change_task(change, now);
         }
     }
 
-    /// A question that the client left behind by going on in the context has been overtaken: its task reads as its agent said.
-    fn close_open_questions(&mut self, except: Option<&str>, now: u64) {
-        for task in self.tasks.iter_mut().filter(|task| task.is_open_by_proxy() && Some(&*task.id) != except) {
+    /// The turn, as the next one of the transcript. One that ran beside others has its number taken where they settled before it: what was
+    /// shown of the transcript so far stays as it was.
+    fn numbered(&self, mut turn: Arc<Turn>, record_bytes: usize) -> Kept {
+        let next = self.next_number();
+        if turn.number != next {
+            Arc::make_mut(&mut turn).number = next;
+        }
+        Kept::new(&turn, record_bytes)
+    }
+
+    /// A question that the client left behind by going on in the context has been overtaken: its task reads as its agent said. Not one that was
+    /// asked by a turn beside this one: when the message was sent, as turn number `sent`, nobody had been asked.
+    fn close_open_questions(&mut self, except: Option<&str>, sent: u32, now: u64) {
+        let before =
+            |task: &ClientTask| task.attempts.last().and_then(|attempt| attempt.turn).is_none_or(|at| at < sent);
+        let open = |task: &&mut ClientTask| task.is_open_by_proxy() && Some(&*task.id) != except && before(task);
+        for task in self.tasks.iter_mut().filter(open) {
             task.state = State::Completed;
             task.updated_at = now;
         }

@@ -194,6 +194,7 @@ mod tests {
         "\n\ndata: a\n\n\n\ndata: b\n\ndata: cut off",
     ];
 
+    // sse-utf8-split
     #[test]
     fn cut_anywhere_gives_the_same_events() {
         for stream in STREAMS {

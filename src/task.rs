@@ -126,16 +126,30 @@ impl Chain {
     }
 
     /// What was said in earlier attempts: role, messageId and parts, the oldest first.
-    pub fn messages(&self) -> Vec<(Role, String, Vec<Part>)> {
+    pub fn messages(&self) -> Vec<Said> {
         self.earlier.iter().flat_map(said).collect()
     }
 }
 
+/// A message of a task's history: who said it, its messageId, its parts.
+pub type Said = (Role, String, Vec<Part>);
+
 /// What was said in a turn, as messages of a task's history: the reply as far as it is a message.
-pub fn said(turn: &Turn) -> Vec<(Role, String, Vec<Part>)> {
+pub fn said(turn: &Turn) -> Vec<Said> {
     let user = (Role::User, turn.user.id.clone(), turn.user.parts.clone());
     let question = turn.is_question().then(|| vec![Part::Text(turn.question_text())]);
     let agent = question.or_else(|| (!turn.reply.parts.is_empty()).then(|| turn.reply.parts.clone()));
     let agent = agent.map(|parts| (Role::Agent, turn.reply.id.clone(), parts));
+    [Some(user), agent].into_iter().flatten().collect()
+}
+
+/// Both sides of a turn as messages, also where the reply was no message but artifacts.
+pub fn both_sides(turn: &Turn) -> Vec<Said> {
+    let user = (Role::User, turn.user.id.clone(), turn.user.parts.clone());
+    let id = Some(&turn.reply.id).filter(|id| !id.is_empty()).cloned();
+    // Artifacts have no messageId: one that is the same whenever the turn is told.
+    let id = id.unwrap_or_else(|| format!("{}-reply-{}", turn.task, turn.number));
+    let parts = if turn.is_question() { vec![Part::Text(turn.question_text())] } else { turn.reply_parts() };
+    let agent = (!parts.is_empty()).then_some((Role::Agent, id, parts));
     [Some(user), agent].into_iter().flatten().collect()
 }

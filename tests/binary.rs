@@ -8,9 +8,12 @@ mod wire;
 mod card;
 mod command;
 mod end;
+mod fetched;
 mod left;
 mod limits;
 mod logs;
+#[cfg(feature = "redis")]
+mod redis;
 mod sockets;
 mod start;
 mod talk;

@@ -237,6 +237,31 @@ async fn an_open_question_is_cancelled_here() {
 }
 
 #[tokio::test]
+async fn a_question_that_was_cancelled_stays_in_the_history() {
+    let agent = Agent::keeping(|seen| {
+        let artifacts = json!([artifact_03("response", "Which one?")]);
+        task_03("u-1", "completed", json!({ "history": [seen.message()], "artifacts": artifacts }))
+    });
+    let proxy = Proxy::new(&agent);
+    proxy.send("q", json!({ "contextId": "c" })).await;
+    let texts = |task: &Value| -> Vec<String> {
+        let history = task["history"].as_array().unwrap();
+        history.iter().map(|message| message["parts"][0]["text"].as_str().unwrap().to_owned()).collect()
+    };
+    let open = proxy.call(&get_03("u-1")).await["result"].clone();
+    assert_eq!(texts(&open), ["q", "Which one?"]);
+    let canceled = proxy.call(&cancel_03("u-1")).await["result"].clone();
+    let got = proxy.call(&get_03("u-1")).await["result"].clone();
+    for task in [&canceled, &got] {
+        assert_eq!(texts(task), ["q", "Which one?"], "{task}");
+        assert_eq!((state(task), task["status"].get("message")), ("canceled", None), "nobody waits: {task}");
+        assert!(told(task)["expected_input"].is_null(), "{task}");
+    }
+    let ids = |task: &Value| task["history"][1]["messageId"].clone();
+    assert_eq!((ids(&canceled), ids(&got)), (ids(&open), ids(&open)));
+}
+
+#[tokio::test]
 async fn the_agents_own_question_is_cancelled_at_the_agent_also_inside_a_chain() {
     let agent = Agent::keeping(|seen| match seen.sends {
         0 => completed(seen, "Which city?"),

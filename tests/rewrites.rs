@@ -36,6 +36,19 @@ async fn questions_wait_and_statements_do_not() {
 }
 
 #[tokio::test]
+async fn a_file_that_asks_is_a_file() {
+    for (name, expected) in [("interview.md", "completed"), ("response", "input-required")] {
+        let agent = Agent::answering(move |seen| {
+            let mut task = completed(seen, "Which city do you mean?");
+            task["artifacts"][0]["name"] = json!(name);
+            json!({ "result": task })
+        });
+        let told = Proxy::new(&agent).send("q", json!({ "contextId": "c" })).await;
+        assert_eq!(state(&told), expected, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn no_other_state_is_ever_rewritten() {
     for told_state in ["failed", "canceled", "rejected", "auth-required", "input-required", "submitted", "working"] {
         let status = json!({ "state": told_state, "message": { "kind": "message", "messageId": "x", "role": "agent",

@@ -2,6 +2,7 @@
 
 mod cuts;
 mod events;
+mod joining;
 mod leaving;
 mod real;
 mod recordings;

@@ -7,10 +7,13 @@ mod alone;
 mod binary;
 mod broken;
 mod chains;
+#[cfg(feature = "proxy")]
+mod classify;
 mod conversations;
 #[cfg(feature = "proxy")]
 mod digest;
 mod digests;
+mod fetched;
 mod guard;
 mod hostile;
 #[cfg(feature = "proxy")]
@@ -19,10 +22,15 @@ mod in_process;
 mod left_out;
 mod observe;
 mod operations;
+mod parallel;
+mod push;
+mod question;
+mod queue;
 mod record;
 mod replies;
 mod rest;
 mod rewrites;
+mod settings;
 mod slow;
 mod streams;
 mod support;

@@ -21,9 +21,22 @@ pub enum Verb {
     /// `tasks/resubscribe`, `SubscribeToTask`.
     Subscribe,
     /// `tasks/pushNotificationConfig/set` and its kin.
-    Push,
+    Push(Push),
     /// `agent/getAuthenticatedExtendedCard`, `GetExtendedAgentCard`.
     ExtendedCard,
+}
+
+/// What a method of push configurations does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Push {
+    /// `tasks/pushNotificationConfig/set`, `CreateTaskPushNotificationConfig`.
+    Set,
+    /// `…/get`, `GetTaskPushNotificationConfig`.
+    Get,
+    /// `…/list`, `ListTaskPushNotificationConfigs`.
+    List,
+    /// `…/delete`, `DeleteTaskPushNotificationConfig`.
+    Delete,
 }
 
 impl Verb {

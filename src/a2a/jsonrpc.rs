@@ -1,6 +1,6 @@
 //! The JSON-RPC binding: requests by method name, answers with the request's own id.
 
-use super::{Along, Binding, Call, Dialect, Endpoint, Verb};
+use super::{Along, Binding, Call, Dialect, Endpoint, Push, Verb};
 use crate::json::{Kind, Value, quote};
 
 /// The methods by name: the name alone tells the dialect, since one server serves both under one URL.
@@ -12,10 +12,10 @@ const METHODS: [(&str, Verb, Dialect); 22] = [
     ("tasks/list", Verb::List, Dialect::V03),
     ("tasks/cancel", Verb::Cancel, Dialect::V03),
     ("tasks/resubscribe", Verb::Subscribe, Dialect::V03),
-    ("tasks/pushNotificationConfig/set", Verb::Push, Dialect::V03),
-    ("tasks/pushNotificationConfig/get", Verb::Push, Dialect::V03),
-    ("tasks/pushNotificationConfig/list", Verb::Push, Dialect::V03),
-    ("tasks/pushNotificationConfig/delete", Verb::Push, Dialect::V03),
+    ("tasks/pushNotificationConfig/set", Verb::Push(Push::Set), Dialect::V03),
+    ("tasks/pushNotificationConfig/get", Verb::Push(Push::Get), Dialect::V03),
+    ("tasks/pushNotificationConfig/list", Verb::Push(Push::List), Dialect::V03),
+    ("tasks/pushNotificationConfig/delete", Verb::Push(Push::Delete), Dialect::V03),
     ("agent/getAuthenticatedExtendedCard", Verb::ExtendedCard, Dialect::V03),
     ("SendMessage", Verb::Send, Dialect::V10),
     ("SendStreamingMessage", Verb::Stream, Dialect::V10),
@@ -23,14 +23,14 @@ const METHODS: [(&str, Verb, Dialect); 22] = [
     ("ListTasks", Verb::List, Dialect::V10),
     ("CancelTask", Verb::Cancel, Dialect::V10),
     ("SubscribeToTask", Verb::Subscribe, Dialect::V10),
-    ("CreateTaskPushNotificationConfig", Verb::Push, Dialect::V10),
-    ("GetTaskPushNotificationConfig", Verb::Push, Dialect::V10),
-    ("ListTaskPushNotificationConfigs", Verb::Push, Dialect::V10),
-    ("DeleteTaskPushNotificationConfig", Verb::Push, Dialect::V10),
+    ("CreateTaskPushNotificationConfig", Verb::Push(Push::Set), Dialect::V10),
+    ("GetTaskPushNotificationConfig", Verb::Push(Push::Get), Dialect::V10),
+    ("ListTaskPushNotificationConfigs", Verb::Push(Push::List), Dialect::V10),
+    ("DeleteTaskPushNotificationConfig", Verb::Push(Push::Delete), Dialect::V10),
     ("GetExtendedAgentCard", Verb::ExtendedCard, Dialect::V10),
 ];
 
-/// The name of a verb's method in `dialect`; of the push methods the one that sets.
+/// The name of a verb's method in `dialect`.
 pub fn method(verb: Verb, dialect: Dialect) -> &'static str {
     METHODS
         .iter()

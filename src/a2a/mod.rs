@@ -14,7 +14,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use call::{Along, Binding, Call, Endpoint, Verb, Voice};
+pub use call::{Along, Binding, Call, Endpoint, Push, Verb, Voice};
 pub use noun::{
     ArtifactUpdate, Artifacts, Message, Payload, Shape, StatusUpdate, Task, artifact_update, message, status_update,
     task,

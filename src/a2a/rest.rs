@@ -7,7 +7,7 @@
 mod body;
 mod path;
 
-pub use body::{Canonical, canonical, in_query, params};
+pub use body::{Canonical, canonical, in_query, params, push_params};
 pub use path::{Misread, Operation, decoded, encoded, may_be_any};
 
 use super::{Binding, Dialect, Verb};

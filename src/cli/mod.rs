@@ -2,6 +2,7 @@
 
 pub mod chat;
 pub mod check;
+pub mod classify;
 pub mod client;
 pub mod demo;
 pub mod digest;
@@ -43,6 +44,8 @@ enum Verb {
     Chat(chat::ChatArgs),
     /// Recompute the digests of a conversation from a record of it
     Digest(digest::DigestArgs),
+    /// Judge replies: is the agent waiting for the user? Of one, or of a file of them with figures
+    Classify(classify::ClassifyArgs),
 }
 
 impl Command {
@@ -66,6 +69,7 @@ pub fn run(command: Command) -> ExitCode {
         }
         Verb::Chat(args) => on_runtime(chat::chat(args)),
         Verb::Digest(args) => digest::run(&args),
+        Verb::Classify(args) => classify::run(&args),
     }
 }
 

@@ -25,12 +25,18 @@ pub struct ServeArgs {
     /// The agent: its base URL, or the URL of its card
     #[arg(long, value_name = "URL", required_unless_present = "config")]
     pub upstream: Option<Uri>,
+    /// The Redis or Valkey that keeps conversations, such as redis://HOST:PORT; without it they end with the process
+    #[cfg(feature = "redis")]
+    #[arg(long, value_name = "URL")]
+    pub store: Option<String>,
 }
 
 /// Serves until SIGTERM or SIGINT. Exit codes: 0 after a stop that let every request finish, 1 where some were cut or the proxy could not
 /// start.
 pub async fn serve(args: ServeArgs) -> ExitCode {
     let Some(Loaded { config, warnings }) = configured(&args) else { return ExitCode::FAILURE };
+    #[cfg(feature = "redis")]
+    let config = Config { store: crate::config::Store { redis: args.store, ..config.store }, ..config };
     let told = log_to_stderr(&config.log);
     warnings.iter().for_each(|warning| told.line(Severity::Warning, warning));
     match run(config, told).await {

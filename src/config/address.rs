@@ -10,6 +10,8 @@ use toml::de::DeString;
 
 use super::effective::Identity;
 use super::value::{Typed, Wrong, text, words};
+use crate::conversation::policy::ConversationKey;
+use crate::push::Allowed;
 
 /// An address to listen on.
 pub(super) fn socket(value: &Typed<'_>) -> Result<SocketAddr, Wrong> {
@@ -58,6 +60,17 @@ pub(super) fn base(value: &Typed<'_>) -> Result<Option<Uri>, Wrong> {
     }
     let trimmed = url.to_string().trim_end_matches('/').parse();
     trimmed.map(Some).map_err(|_| Wrong::new(value, "not a URL"))
+}
+
+/// Places where webhooks may be.
+pub(super) fn allowed(value: &Typed<'_>) -> Result<Vec<Allowed>, Wrong> {
+    let read = |text: String| {
+        let wrong = || Wrong::new(value, format!("{text:?} is no host, address or network"));
+        Allowed::read(&text).ok_or_else(|| {
+            wrong().help("write it as \"hooks.internal\", \"10.1.2.3\" or \"10.0.0.0/8\", with \"http://\" in front where that may be spoken")
+        })
+    };
+    words(value)?.into_iter().map(read).collect()
 }
 
 /// A path prefix; that of the root is empty.
@@ -114,6 +127,22 @@ pub(super) fn identity(value: &Typed<'_>) -> Result<Identity, Wrong> {
             let message = format!("{typed:?} is not one of \"authorization\", \"header:NAME\", \"anonymous\"");
             Err(Wrong::new(value, message))
         }
+    }
+}
+
+/// Which conversation a message belongs to that names none.
+pub(super) fn conversation_key(value: &Typed<'_>) -> Result<ConversationKey, Wrong> {
+    let typed = text(value, "a string")?;
+    match typed.split_once(':') {
+        None if typed == "principal" => Ok(ConversationKey::Principal),
+        Some(("header", name)) => {
+            let name = name.trim();
+            let header = header_name(name);
+            header
+                .map(ConversationKey::Header)
+                .ok_or_else(|| Wrong::new(value, format!("{name:?} is not the name of a header")))
+        }
+        _ => Err(Wrong::new(value, format!("{typed:?} is not one of \"principal\", \"header:NAME\""))),
     }
 }
 

@@ -10,11 +10,11 @@ use rustls_pki_types::pem::{Error as PemError, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::address;
-use super::effective::{Config, Identity, Route};
+use super::effective::{Config, Identity, Push, Route};
 use super::finding::{Finding, Severity};
 use super::keys::Scope;
 use super::report::Report;
-use crate::conversation::policy::UnknownIds;
+use crate::conversation::policy::{HistoryPolicy, UnknownIds};
 
 /// Holds all settings against one another.
 pub(super) fn together(config: &Config, report: &mut Report<'_>) {
@@ -27,6 +27,8 @@ pub(super) fn together(config: &Config, report: &mut Report<'_>) {
         authorities(route, scope, report);
         identity(config.listener.address, route, scope, report);
         unknown_ids(route, scope, report);
+        push(config, route, scope, report);
+        fetched(config, route, scope, report);
         cors(route, scope, report);
         sizes(route, scope, report);
     }
@@ -54,6 +56,15 @@ fn public_url(config: &Config, report: &mut Report<'_>) {
         let finding =
             report.together(Severity::Error, Scope::File, &["listener.address", "listener.public_url"], message);
         help(finding, "set `listener.public_url` to the base URL under which they reach the proxy");
+    }
+}
+
+/// The agent would be told an address that leads nowhere.
+fn push(config: &Config, route: &Route, scope: Scope, report: &mut Report<'_>) {
+    if route.push == Some(Push::Relay) && !config.knows_agent_url() {
+        let message = "the agent cannot be told where it reaches the proxy";
+        let finding = report.together(Severity::Error, scope, &["push", "proxy.agent_url"], message);
+        help(finding, "set `proxy.agent_url` to the base URL under which it does");
     }
 }
 
@@ -161,6 +172,15 @@ fn unknown_ids(route: &Route, scope: Scope, report: &mut Report<'_>) {
         let message = "the agent is called with one credential for all (`upstream.headers`), so it would show each caller the tasks of all";
         let finding = report.together(Severity::Error, scope, &["identity.unknown_ids"], message);
         help(finding, "write \"refuse\"");
+    }
+}
+
+/// The agent would be pointed to an address that leads nowhere.
+fn fetched(config: &Config, route: &Route, scope: Scope, report: &mut Report<'_>) {
+    if route.policy.history.policy == HistoryPolicy::AgentFetched && !config.knows_agent_url() {
+        let message = "the agent cannot be told where it fetches conversations";
+        let finding = report.together(Severity::Error, scope, &["history.policy", "proxy.agent_url"], message);
+        help(finding, "set `proxy.agent_url` to the base URL under which it reaches the proxy");
     }
 }
 

@@ -8,8 +8,9 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, Uri};
 use serde::Deserialize;
 
-use crate::conversation::policy::Policy;
+use crate::conversation::policy::{Mode, Policy};
 use crate::conversation::principal::RouteId;
+use crate::push::Webhooks;
 
 /// Where clients are served when nothing else is said.
 pub const ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -25,6 +26,10 @@ pub struct Config {
     pub store: Store,
     /// What is logged.
     pub log: Log,
+    /// The proxy itself, as its agents see it.
+    pub proxy: Proxy,
+    /// How notifications are delivered.
+    pub push: Delivery,
 }
 
 impl Config {
@@ -32,7 +37,31 @@ impl Config {
     /// two.
     pub fn quick(listen: SocketAddr, upstream: Uri) -> Self {
         let listener = Listener { address: listen, ..Listener::default() };
-        Self { listener, routes: vec![Route::new(upstream)], store: Store::default(), log: Log::default() }
+        Self {
+            listener,
+            routes: vec![Route::new(upstream)],
+            store: Store::default(),
+            log: Log::default(),
+            proxy: Proxy::default(),
+            push: Delivery::default(),
+        }
+    }
+
+    /// The base at which agents reach the proxy (semantics 9), without a slash at the end: as configured; else the listener's address, where
+    /// that is loopback, so that an agent beside it is meant; else the public URL. `local` is where it listens, `public` how clients reach it.
+    pub fn agent_base(&self, local: SocketAddr, public: &Uri) -> String {
+        let base = match &self.proxy.agent_url {
+            Some(url) => url.to_string(),
+            None if local.ip().to_canonical().is_loopback() => format!("http://{local}"),
+            None => public.to_string(),
+        };
+        base.trim_end_matches('/').to_owned()
+    }
+
+    /// Whether agents can be told where they reach the proxy.
+    pub(super) fn knows_agent_url(&self) -> bool {
+        let listener = &self.listener;
+        self.proxy.agent_url.is_some() || listener.public_url.is_some() || !listener.address.ip().is_unspecified()
     }
 }
 
@@ -68,6 +97,50 @@ impl Default for Listener {
     }
 }
 
+/// The proxy itself, as its agents see it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proxy {
+    /// The base at which they reach it; `None`: see [`Config::agent_base`].
+    pub agent_url: Option<Uri>,
+}
+
+/// How notifications are delivered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Where webhooks may be, beside public addresses over TLS.
+    pub webhooks: Webhooks,
+    /// A PEM file with the authorities that a webhook's certificate may come from; `None`: the system's.
+    pub ca: Option<PathBuf>,
+    /// Notifications that wait at most; further ones are lost.
+    pub outbox: usize,
+    /// How long one attempt may take, connecting among it.
+    pub timeout: Duration,
+    /// How long a notification is tried.
+    pub give_up: Duration,
+}
+
+impl Default for Delivery {
+    fn default() -> Self {
+        Self {
+            webhooks: Webhooks::default(),
+            ca: None,
+            outbox: 10_000,
+            timeout: Duration::from_secs(10),
+            give_up: Duration::from_secs(24 * 60 * 60),
+        }
+    }
+}
+
+/// What becomes of push notifications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Push {
+    /// The agent pushes to the proxy, the proxy to the clients' webhooks.
+    Relay,
+    /// There are none.
+    Off,
+}
+
 /// One agent as the proxy offers it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
@@ -83,6 +156,8 @@ pub struct Route {
     pub identity: Identity,
     /// What browsers from elsewhere may do; `None`: what the agent itself answers.
     pub cors: Option<Cors>,
+    /// What becomes of push notifications; `None`: relayed, where the agent can be told how to reach the proxy.
+    pub push: Option<Push>,
 }
 
 impl Route {
@@ -95,7 +170,13 @@ impl Route {
             policy: Policy::default(),
             identity: Identity::default(),
             cors: None,
+            push: None,
         }
+    }
+
+    /// Whether push notifications are relayed. Where nothing is changed, nothing is.
+    pub fn relays_push(&self) -> bool {
+        self.push != Some(Push::Off) && self.policy.mode == Mode::Converse
     }
 }
 
@@ -174,11 +255,19 @@ pub struct Store {
     pub context_bytes: usize,
     /// How long a context is kept that nobody uses.
     pub ttl: Duration,
+    /// The address of the Redis or Valkey where it is kept; `None`: in memory.
+    pub redis: Option<String>,
 }
 
 impl Default for Store {
     fn default() -> Self {
-        Self { contexts: 100_000, bytes: 1 << 30, context_bytes: 4 << 20, ttl: Duration::from_secs(24 * 60 * 60) }
+        Self {
+            contexts: 100_000,
+            bytes: 1 << 30,
+            context_bytes: 4 << 20,
+            ttl: Duration::from_secs(24 * 60 * 60),
+            redis: None,
+        }
     }
 }
 

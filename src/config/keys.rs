@@ -7,7 +7,9 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::DeString;
 
-use super::address::{base, file, header, health, identity, origins, path, prefix, socket, url};
+use super::address::{
+    allowed, base, conversation_key, file, header, health, identity, origins, path, prefix, socket, url,
+};
 use super::effective::{Config, Cors, Route};
 use super::suggest;
 use super::value::{Typed, Wrong, duration, flag, least, number, size, text, word, words};
@@ -57,6 +59,12 @@ pub(super) const GLOBAL: &[Key<Config>] = keys![config: Config;
     "store.bytes" => config.store.bytes, least(1, size);
     "store.context_bytes" => config.store.context_bytes, least(1, size);
     "store.ttl" => config.store.ttl, least(SECOND, duration);
+    "proxy.agent_url" => config.proxy.agent_url, base;
+    "push.allow" => config.push.webhooks.allowed, allowed;
+    "push.ca" => config.push.ca, |value: &Typed<'_>| file(value).map(Some);
+    "push.outbox" => config.push.outbox, least(1, number);
+    "push.timeout" => config.push.timeout, least(MOMENT, duration);
+    "push.give_up" => config.push.give_up, least(SECOND, duration);
 ];
 
 /// Tables that stand at the top level for all routes, and in a route for that one.
@@ -87,6 +95,11 @@ pub(super) const SHARED: &[Key<Route>] = keys![route: Route;
     "rewrite.metadata" => route.policy.rewrite.question.metadata, words;
     "rewrite.question" => route.policy.rewrite.text, word;
     "rewrite.inline" => route.policy.rewrite.inline, word;
+    "rewrite.wrap_message" => route.policy.rewrite.wrap_message, flag;
+    "rewrite.history_for_completed" => route.policy.rewrite.history_for_completed, flag;
+    "guard.mode" => route.policy.guard.mode, word;
+    "guard.queue_length" => route.policy.guard.queue_length, least(1, number);
+    "guard.queue_time" => route.policy.guard.queue_time, least(MOMENT, duration);
     "guard.reject" => route.policy.guard.reject, word;
     "guard.wait" => route.policy.guard.wait, duration;
     "guard.lease" => route.policy.guard.lease, least(SECOND, duration);
@@ -114,6 +127,8 @@ pub(super) const ROUTE: &[Key<Route>] = keys![route: Route;
     "prefix" => route.prefix, prefix;
     "upstream" => route.upstream.url, url;
     "mode" => route.policy.mode, word;
+    "push" => route.push, |value: &Typed<'_>| word(value).map(Some);
+    "conversation_key" => route.policy.conversation_key, |value: &Typed<'_>| conversation_key(value).map(Some);
     "terminal_followup" => route.policy.terminal_followup, word;
     "on_disconnect" => route.policy.on_disconnect, word;
     "debug_header" => route.policy.debug_header, flag;

@@ -11,7 +11,9 @@ mod report;
 mod suggest;
 mod value;
 
-pub use effective::{ADDRESS, Config, Cors, Identity, Listener, Log, LogFormat, Route, Store, Upstream};
+pub use effective::{
+    ADDRESS, Config, Cors, Delivery, Identity, Listener, Log, LogFormat, Proxy, Push, Route, Store, Upstream,
+};
 pub use finding::{Finding, Findings, Position, Severity};
 pub use load::Loaded;
 

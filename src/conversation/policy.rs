@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::HeaderName;
 use serde::{Deserialize, Serialize};
 
 use super::question;
@@ -21,6 +22,8 @@ pub struct Policy {
     pub guard: Guard,
     /// Which ids the agent is told.
     pub upstream: UpstreamIds,
+    /// Which conversation a message belongs to that names none; `None`: a new one.
+    pub conversation_key: Option<ConversationKey>,
     /// What happens to a message that names a task in a terminal state.
     pub terminal_followup: TerminalFollowup,
     /// What happens to task ids without record.
@@ -44,6 +47,7 @@ impl Default for Policy {
             rewrite: Rewrite::default(),
             guard: Guard::default(),
             upstream: UpstreamIds::default(),
+            conversation_key: None,
             terminal_followup: TerminalFollowup::Refuse,
             unknown_ids: UnknownIds::Refuse,
             on_disconnect: OnDisconnect::Finish,
@@ -70,8 +74,21 @@ pub enum Mode {
 pub enum HistoryPolicy {
     /// The transcript is kept, nothing is shown.
     None,
+    /// Nothing is put in front; the agent is told where it may fetch the window. Where it cannot be told, it is as [`None`](Self::None).
+    AgentFetched,
     /// The proxy puts the window in front of the new message, on the client's behalf.
     ClientSupplied,
+}
+
+impl HistoryPolicy {
+    /// As the proposal spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::AgentFetched => "agent_fetched",
+            Self::ClientSupplied => "client_supplied",
+        }
+    }
 }
 
 /// Where the record of earlier turns stands in the forwarded message.
@@ -200,11 +217,21 @@ pub struct Rewrite {
     pub text: QuestionText,
     /// When `status.continuation` is filled.
     pub inline: Inline,
+    /// Whether a bare message that asks becomes a task, since a message has no state to say so.
+    pub wrap_message: bool,
+    /// Whether a completed task without history gets one of two messages, for clients that read ids only there.
+    pub history_for_completed: bool,
 }
 
 impl Default for Rewrite {
     fn default() -> Self {
-        Self { question: question::Settings::default(), text: QuestionText::Full, inline: Inline::OnRequest }
+        Self {
+            question: question::Settings::default(),
+            text: QuestionText::Full,
+            inline: Inline::OnRequest,
+            wrap_message: false,
+            history_for_completed: false,
+        }
     }
 }
 
@@ -218,9 +245,27 @@ pub enum Reject {
     Error,
 }
 
+/// What happens to a send while a turn is in flight in its context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GuardMode {
+    /// It is refused.
+    Exclusive,
+    /// It waits its turn.
+    Queue,
+    /// It runs beside it, A2A's own parallel tasks: only a message to the very task that is in flight is refused.
+    Allow,
+}
+
 /// One turn at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guard {
+    /// What happens to a send while a turn is in flight.
+    pub mode: GuardMode,
+    /// How many sends wait in one context at most, where they queue.
+    pub queue_length: usize,
+    /// How long each of them waits at most.
+    pub queue_time: Duration,
     /// How a send is refused while a turn is in flight.
     pub reject: Reject,
     /// How long a send waits for the turn in flight before it is refused.
@@ -238,6 +283,9 @@ pub struct Guard {
 impl Default for Guard {
     fn default() -> Self {
         Self {
+            mode: GuardMode::Exclusive,
+            queue_length: 16,
+            queue_time: Duration::from_secs(60),
             reject: Reject::FailedTask,
             wait: Duration::ZERO,
             lease: Duration::from_secs(30),
@@ -256,6 +304,17 @@ pub enum ContextId {
     Forward,
     /// None.
     Omit,
+    /// An id derived from it for this principal alone: for an agent with a memory of its own, in which two principals' ids must not meet.
+    Scoped,
+}
+
+/// Which conversation a message belongs to that names none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConversationKey {
+    /// The principal's only one.
+    Principal,
+    /// The principal's one of this header's value; without the header a new one.
+    Header(HeaderName),
 }
 
 /// What happens to `referenceTaskIds` on the way to the agent.

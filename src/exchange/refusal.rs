@@ -89,6 +89,12 @@ impl Refusal {
         Self { status: 413, ..Self::too_large(limit) }
     }
 
+    /// The proxy stops before the agent's answer is there.
+    pub fn stopping() -> Self {
+        let message = "the proxy stops before the agent's answer is there; a task that it named can be asked for later";
+        Self { reason: Some("PROXY_STOPPING"), ..Self::new(-32603, message) }
+    }
+
     /// The client closed its side before the answer was there, on a route that aborts then: one that only half-closed reads this.
     pub fn client_left() -> Self {
         Self::new(-32603, "the client closed its side of the connection, and the call was aborted")
@@ -154,6 +160,11 @@ impl Refusal {
         let details = in_flight.map(|task| ("inFlightTaskId", task.to_owned())).into_iter();
         let details = details.chain([("retryAfterMs", RETRY_MS.to_owned())]).collect();
         Self { reason: Some("CONTEXT_BUSY"), details, ..Self::new(BUSY_CODE, busy_words(in_flight)) }
+    }
+
+    /// The message was taken back before it was sent.
+    pub fn withdrawn() -> Self {
+        Self::new(-32603, "the message was withdrawn before its turn came")
     }
 
     /// The agent could not be reached, or went away without an answer.

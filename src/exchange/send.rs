@@ -12,8 +12,8 @@ use crate::json::{Kind, Value};
 pub struct Asked {
     /// A lower history policy than the route's.
     pub history_policy: Option<HistoryPolicy>,
-    /// Whether `status.continuation` is wanted.
-    pub inline: bool,
+    /// Whether `status.continuation` is wanted; `None`: as the route has it.
+    pub inline: Option<bool>,
 }
 
 /// A send.
@@ -132,10 +132,11 @@ fn asked(message: Value<'_, '_>) -> Result<Asked, Refusal> {
     let Some(own) = opened.root().some(EXTENSION_URI) else { return Ok(Asked::default()) };
     let history_policy = match own.some("history_policy").and_then(|policy| policy.str()).as_deref() {
         Some("none") => Some(HistoryPolicy::None),
+        Some("agent_fetched") => Some(HistoryPolicy::AgentFetched),
         Some("client_supplied") => Some(HistoryPolicy::ClientSupplied),
         _ => None,
     };
-    Ok(Asked { history_policy, inline: own.some("inline").and_then(|inline| inline.bool()) == Some(true) })
+    Ok(Asked { history_policy, inline: own.some("inline").and_then(|inline| inline.bool()) })
 }
 
 /// Whether the client activates the extension: its URI in `A2A-Extensions`, or in 0.3's `X-A2A-Extensions`.

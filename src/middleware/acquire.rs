@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use super::agent::Answer;
 use super::body::ReplyBody;
-use super::core::{millis, mint, mint_fence, timestamp};
+use super::core::{millis, mint, mint_fence};
 use super::guard::Guard;
+use super::join::waits;
+use super::queue::{Patience, Stop};
+use super::recorded::{self, Shown};
 use super::reply::Reply;
 use super::running::{Running, unbound};
 use super::send::{Exchange, own_result, store_refusal};
@@ -14,13 +17,13 @@ use super::settle::{end, fail};
 use crate::a2a::{EXTENSION_URI, Payload, State, message};
 use crate::context::Context;
 use crate::conversation::digest;
-use crate::conversation::policy::{Inline, UnknownIds};
+use crate::conversation::policy::{ContextId, GuardMode, UnknownIds};
 use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::{Source, Turn as Recorded};
 use crate::exchange::{Plan, Refusal, Send, redacted};
-use crate::store::{Begin, Begun, Found, InFlight, Pending};
+use crate::store::{Begin, Begun, Found, InFlight, Pending, Share};
 use crate::task::ClientTask;
-use crate::turn::{Told, View, continuation, task_of_message};
+use crate::turn::continuation;
 
 /// A repeat of the newest turn's message is answered from the record for so long.
 const REPLAY_MS: u64 = 60_000;
@@ -53,8 +56,20 @@ pub(super) enum Acquired {
     Granted(Guard, Arc<Context>),
     /// The message belongs to the turn in flight, which waits for it.
     Joined(Guard, Arc<Context>, Pending),
+    /// It belongs to the turn in flight, which waits for it and is read here.
+    Read(InFlight),
     /// Another turn is in flight.
     Busy(InFlight),
+    /// The message is not to be sent any more.
+    Stopped(Stop),
+}
+
+impl Place {
+    /// Whether the turn in flight waits for this very message: the agent asked for an authorisation.
+    pub(super) fn is_waited_for(&self, send: &Send<'_, '_>) -> bool {
+        let pending = self.found.as_ref().and_then(|found| found.in_flight.as_ref()?.pending.as_ref());
+        pending.is_some_and(|pending| waits(pending) && names(send, pending))
+    }
 }
 
 impl Exchange {
@@ -80,9 +95,16 @@ impl Exchange {
                 None => self.unknown_task(send, id),
             };
         }
-        let provisional = send.context_id.is_none();
-        let key = send.context_id.as_deref().map_or_else(|| self.key(&mint()), |id| self.key(id));
-        Ok(Place { key, provisional, task: None, found: None, next: 1 })
+        Ok(self.place_of_its_own(send))
+    }
+
+    /// The context that a message names, or that it is taken to mean, or a new one.
+    fn place_of_its_own(&self, send: &Send<'_, '_>) -> Place {
+        let named = send.context_id.as_deref().or(self.conversation.as_deref());
+        // An agent that is told another id than the client's cannot name the context.
+        let scoped = self.core.policy.upstream.context_id == ContextId::Scoped;
+        let key = named.map_or_else(|| self.key(&mint()), |id| self.key(id));
+        Place { key, provisional: named.is_none() && !scoped, task: None, found: None, next: 1 }
     }
 
     /// A task without record: the task of a refused send is terminal, any other does not exist; unless such ids are the agent's matter.
@@ -93,9 +115,7 @@ impl Exchange {
         if self.core.policy.unknown_ids == UnknownIds::Refuse {
             return Err(Refusal::task_not_found());
         }
-        let provisional = send.context_id.is_none();
-        let key = send.context_id.as_deref().map_or_else(|| self.key(&mint()), |id| self.key(id));
-        Ok(Place { key, provisional, task: None, found: None, next: 1 })
+        Ok(self.place_of_its_own(send))
     }
 
     /// The answer to a repeat of the newest turn's message, from the record.
@@ -104,7 +124,7 @@ impl Exchange {
         send: &Send<'_, '_>,
         place: &mut Place,
     ) -> Result<Option<http::Response<ReplyBody>>, Refusal> {
-        if !self.core.policy.guard.replay_duplicates || send.message_id.is_empty() || place.provisional {
+        if !self.may_be_repeat(send) {
             return Ok(None);
         }
         let named = send.context_id.as_ref().is_none_or(|id| **id == *place.key.context_id);
@@ -124,7 +144,7 @@ impl Exchange {
             place.next = next;
             return Ok(None);
         };
-        if found.in_flight.is_some() {
+        if found.in_flight.is_some() && self.core.policy.guard.mode != GuardMode::Allow {
             place.next = next;
             return Ok(None);
         }
@@ -138,15 +158,18 @@ impl Exchange {
         place: &Place,
         context: &Arc<Context>,
     ) -> Option<http::Response<ReplyBody>> {
-        if context.next_number() == place.next
-            || !self.core.policy.guard.replay_duplicates
-            || send.message_id.is_empty()
-        {
+        if context.next_number() == place.next || !self.may_be_repeat(send) {
             return None;
         }
         let turn = context.newest().filter(|turn| self.is_repeat(send, turn, context))?;
         let found = Found { key: place.key.clone(), context: Arc::clone(context), in_flight: None };
         Some(self.replayed(send, &turn, &found))
+    }
+
+    /// Whether a message can be one: of one that names neither context nor task it is never said.
+    fn may_be_repeat(&self, send: &Send<'_, '_>) -> bool {
+        let names = send.context_id.is_some() || send.task_id.is_some();
+        self.core.policy.guard.replay_duplicates && names && !send.message_id.is_empty()
     }
 
     fn is_repeat(&self, send: &Send<'_, '_>, turn: &Recorded, context: &Context) -> bool {
@@ -162,17 +185,7 @@ impl Exchange {
             let secret = self.core.store.secret();
             let mut before = context.clone();
             before.turns.pop();
-            let plan = Plan {
-                context: &before,
-                context_id: None,
-                task: None,
-                follows: None,
-                references: &[],
-                policy: &self.core.policy,
-                active: false,
-                secret: &secret,
-                now: 0,
-            };
+            let plan = Plan::new(&before, &self.core.policy, &secret, 0);
             digest::message("user", &redacted(send, &plan)) == turn.user_digest
         }
     }
@@ -202,32 +215,19 @@ impl Exchange {
         history_length: Option<u64>,
         artifacts: bool,
     ) -> String {
-        let context = &found.context;
-        let task = context.task(&turn.task);
-        let chain = task.map(|task| context.chain(task, turn.attempt, None)).unwrap_or_default();
-        let view = View {
-            task_id: &turn.task,
-            context_id: &found.key.context_id,
-            everywhere: false,
-            chain: &chain,
-            fence: &context.fence,
-            policy: &self.core.policy,
-            originals: &[],
-            history_length,
-            artifacts,
-        };
-        let state = task.map_or(turn.state, |task| task.state);
-        let told_continuation = (turn.is_question() || self.active).then(|| continuation(turn, &context.turns, state));
-        let inline = state == State::InputRequired && self.core.policy.rewrite.inline == Inline::Always;
-        let told = Told { state, turn: Some(turn), continuation: told_continuation.as_deref(), inline, failure: None };
-        task_of_message(&view, turn, dialect, &told, &timestamp(turn.settled_at))
+        let shown = Shown { dialect, history_length, artifacts, active: self.active };
+        recorded::task(&self.core.policy, &found.key.context_id, &found.context, turn, shown)
     }
 
-    /// Takes the lease; looks at a turn in flight that nobody reads, waits as long as the route says, gives up.
-    pub(super) async fn acquire(&mut self, send: &Send<'_, '_>, place: &Place) -> Result<Acquired, Refusal> {
-        let deadline = self.core.now() + millis(self.core.policy.guard.wait);
+    /// Takes the lease; looks at a turn in flight that nobody reads, waits as long as there is patience, gives up.
+    pub(super) async fn acquire(
+        &mut self,
+        send: &Send<'_, '_>,
+        place: &Place,
+        patience: &Patience,
+    ) -> Result<Acquired, Refusal> {
         loop {
-            let in_flight = match self.begin(place, None).await? {
+            let in_flight = match self.begin(send, place).await? {
                 Begun::Granted { lease, context, previous } => {
                     let guard = Guard::new(Arc::clone(&self.core), lease);
                     match previous.and_then(|previous| previous.pending) {
@@ -239,6 +239,9 @@ impl Exchange {
                 Begun::Busy(in_flight) => in_flight,
             };
             let now = self.core.now();
+            if self.is_read_here(send, place, &in_flight) {
+                return Ok(Acquired::Read(in_flight));
+            }
             if let Some(pending) = in_flight.pending.clone().filter(|pending| pending.idle || in_flight.until < now) {
                 match self.take_over(send, place, &in_flight, pending).await? {
                     Taken::Joined(guard, context, pending) => return Ok(Acquired::Joined(guard, context, *pending)),
@@ -246,35 +249,54 @@ impl Exchange {
                     Taken::StillRuns => {}
                 }
             }
-            if now >= deadline {
+            if patience.is_over() {
                 return Ok(Acquired::Busy(in_flight));
             }
-            let left = Duration::from_millis(deadline - now).min(Duration::from_secs(1));
             // A turn that nobody reads ends without a word: it is looked at again after a second.
-            let _ = tokio::time::timeout(left, self.core.store.wait_turn(&place.key, in_flight.token)).await;
+            let end = self.core.store.wait_turn(&place.key, in_flight.token);
+            if let Err(stop) = patience.wait(Duration::from_secs(1), end).await {
+                return Ok(Acquired::Stopped(stop));
+            }
         }
     }
 
-    async fn begin(&self, place: &Place, take: Option<u64>) -> Result<Begun, Refusal> {
-        self.begin_in(place.key.clone(), place.provisional, take).await
+    /// Whether the turn in flight waits for this message, and its stream is still open here.
+    fn is_read_here(&self, send: &Send<'_, '_>, place: &Place, in_flight: &InFlight) -> bool {
+        let pending =
+            in_flight.pending.as_ref().filter(|pending| waits(pending) && !pending.idle && names(send, pending));
+        let task = pending.and_then(|pending| Some(pending.bound.as_ref()?.task_id.clone()));
+        task.is_some_and(|task| self.core.readers.of(&(place.key.clone(), task)).is_some())
     }
 
-    /// Asks for the lease on a context; `take` is the token of an unsettled turn that is to be taken over.
-    pub(super) async fn begin_in(
-        &self,
-        key: ContextKey,
-        provisional: bool,
-        take: Option<u64>,
-    ) -> Result<Begun, Refusal> {
-        let begin = Begin {
+    async fn begin(&self, send: &Send<'_, '_>, place: &Place) -> Result<Begun, Refusal> {
+        let begin = Begin { provisional: place.provisional, ..self.asking(place.key.clone(), self.share(send)) };
+        self.begun(begin).await
+    }
+
+    /// Takes over the unsettled turn with this token.
+    pub(super) async fn take_turn_of(&self, key: ContextKey, token: u64) -> Result<Begun, Refusal> {
+        self.begun(Begin { take: Some(token), ..self.asking(key, Share::Alone) }).await
+    }
+
+    /// Asks for the right to change this task, whatever other task's turn is in flight.
+    pub(super) async fn begin_on_task(&self, key: ContextKey, task: &str) -> Result<Begun, Refusal> {
+        self.begun(self.asking(key, Share::Beside(Some(task.to_owned())))).await
+    }
+
+    fn asking(&self, key: ContextKey, share: Share) -> Begin {
+        Begin {
             key,
-            provisional,
+            provisional: false,
             fence: mint_fence(),
-            take,
+            take: None,
+            share,
             now: self.core.now(),
             until: self.core.lease_end(),
             max_turn: millis(self.core.policy.guard.max_turn),
-        };
+        }
+    }
+
+    async fn begun(&self, begin: Begin) -> Result<Begun, Refusal> {
         self.core.store.begin(begin).await.map_err(|error| store_refusal(&error))
     }
 
@@ -286,13 +308,13 @@ impl Exchange {
         in_flight: &InFlight,
         pending: Pending,
     ) -> Result<Taken, Refusal> {
-        let waits = pending.state == State::AuthRequired;
-        let names_it = pending.bound.as_ref().is_some_and(|bound| send.task_id.as_ref() == Some(&bound.task_id));
+        let waits = waits(&pending);
+        let names_it = names(send, &pending);
         let due = self.core.now().saturating_sub(pending.looked_at) >= LOOK_MS;
         if !waits && !due {
             return Ok(Taken::StillRuns);
         }
-        let Begun::Granted { lease, context, .. } = self.begin(place, Some(in_flight.token)).await? else {
+        let Begun::Granted { lease, context, .. } = self.take_turn_of(place.key.clone(), in_flight.token).await? else {
             return Ok(Taken::StillRuns);
         };
         let guard = Guard::new(Arc::clone(&self.core), lease);
@@ -333,6 +355,8 @@ impl Exchange {
             injected: 0,
             joins: false,
             left: pending.state,
+            told: Some(pending.state),
+            wished: false,
         }
     }
 
@@ -367,6 +391,11 @@ impl Exchange {
             }
         }
     }
+}
+
+/// Whether the message answers the client task of the turn in flight.
+fn names(send: &Send<'_, '_>, pending: &Pending) -> bool {
+    pending.bound.as_ref().is_some_and(|bound| send.task_id.as_ref() == Some(&bound.task_id))
 }
 
 enum Taken {

@@ -16,10 +16,10 @@ use super::body::{BoxError, RequestBody};
 use super::core::mint;
 use super::reading::{self, ReadError};
 use crate::a2a::rest::Request as Asked;
-use crate::a2a::{Binding, Call, Dialect, Endpoint, Verb, Voice, jsonrpc, rest};
+use crate::a2a::{Binding, Call, Dialect, Endpoint, Push, Verb, Voice, jsonrpc, rest};
 use crate::conversation::policy::Policy;
 use crate::exchange::Refusal;
-use crate::json::{Edits, quote};
+use crate::json::{Doc, Edits, quote};
 use crate::turn::Opening;
 
 /// The body of an answer of the agent.
@@ -67,7 +67,12 @@ pub(super) enum Got {
 }
 
 impl Agent {
-    pub(super) fn new<S, B2>(inner: S, head: &http::request::Parts, call: &Call<'_, '_>, policy: &Policy) -> Self
+    pub(super) fn new<S, B2>(
+        inner: S,
+        head: &http::request::Parts,
+        (binding, endpoint): (&Binding, &Endpoint),
+        policy: &Policy,
+    ) -> Self
     where
         S: Service<Request<RequestBody>, Response = Response<B2>> + Clone + Send + 'static,
         S::Future: Send,
@@ -85,7 +90,7 @@ impl Agent {
         };
         Self {
             call: Mutex::new(Box::new(service)),
-            method: match call.binding {
+            method: match binding {
                 // Some clients write it in small letters.
                 Binding::JsonRpc { .. } => Method::POST,
                 Binding::HttpJson { .. } => head.method.clone(),
@@ -93,11 +98,16 @@ impl Agent {
             uri: head.uri.clone(),
             headers: head.headers.clone(),
             extensions: head.extensions.clone(),
-            binding: call.binding.clone(),
-            endpoint: call.endpoint.clone(),
+            binding: binding.clone(),
+            endpoint: endpoint.clone(),
             timeouts: policy.timeouts,
             reply_bytes: policy.limits.reply_bytes,
         }
+    }
+
+    /// Where it is called.
+    pub(super) fn path(&self) -> &str {
+        self.uri.path_and_query().map_or("/", |path| path.as_str())
     }
 
     /// How the client's request is carried.
@@ -257,6 +267,28 @@ impl Agent {
             _ if says.is_of_03() == dialect.is_of_03() => {}
             Dialect::V10 => _ = self.headers.insert(VERSION_HEADER, HeaderValue::from_static("1.0")),
             Dialect::V03 | Dialect::Proto03 => _ = self.headers.remove(VERSION_HEADER),
+        }
+    }
+
+    /// Sets a push configuration over JSON-RPC, in the proxy's own name.
+    pub(super) async fn set_push(&mut self, params: &str, voice: &Voice, within: Duration) -> Result<(), Refusal> {
+        let Endpoint::JsonRpc { target } = voice.endpoint.as_ref().unwrap_or(&self.endpoint).clone() else {
+            return Err(Refusal::unsupported("a push configuration over HTTP+JSON"));
+        };
+        self.speak(voice.dialect);
+        let method = jsonrpc::method(Verb::Push(Push::Set), voice.dialect);
+        let body = jsonrpc::request(&quote(&mint()), method, params);
+        let request = self.asked(Asked { method: Method::POST, target: Some(target), body })?;
+        let (limit, idle) = (self.reply_bytes, self.timeouts.idle);
+        let exchange = async {
+            let answer = self.call(request).await?;
+            read(answer, Binding::json_rpc(), limit, idle).await
+        };
+        let answer = tokio::time::timeout(within, exchange).await.map_err(|_| Refusal::timeout())??;
+        let said = Doc::scan(&answer.body).ok().filter(|_| answer.head.status.is_success());
+        match said.is_some_and(|said| answer.binding.result_of(said.root()).is_some()) {
+            true => Ok(()),
+            false => Err(Refusal::malformed("it takes no push configuration")),
         }
     }
 }

@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::left::ClientLeft;
@@ -251,11 +252,13 @@ pub(super) struct Finish<T: Send + 'static> {
     /// `None` once it is done.
     work: Option<BoxFuture<'static, T>>,
     tracker: Option<TaskTracker>,
+    /// Tells the work when it goes on without a client.
+    gone: CancellationToken,
 }
 
 impl<T: Send + 'static> Finish<T> {
-    pub(super) fn new(work: BoxFuture<'static, T>, tracker: Option<TaskTracker>) -> Self {
-        Self { work: Some(work), tracker }
+    pub(super) fn new(work: BoxFuture<'static, T>, tracker: Option<TaskTracker>, gone: CancellationToken) -> Self {
+        Self { work: Some(work), tracker, gone }
     }
 }
 
@@ -274,6 +277,9 @@ impl<T: Send + 'static> Future for Finish<T> {
 
 impl<T: Send + 'static> Drop for Finish<T> {
     fn drop(&mut self) {
+        if self.work.is_some() {
+            self.gone.cancel();
+        }
         // A response that nobody takes is dropped, and with it the body: what goes on there goes on by itself in its turn.
         let work = self.work.take().map(|work| -> BoxFuture<'static, ()> { Box::pin(async move { drop(work.await) }) });
         go_on(work, self.tracker.take());

@@ -1,7 +1,7 @@
 //! What all requests of a layer share.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::BoxFuture;
@@ -12,6 +12,8 @@ use tokio_util::task::TaskTracker;
 use super::body::ReplyBody;
 use super::listeners::Readers;
 use super::pumped::{Pieces, Pumped, Stalls};
+use super::push::Relay;
+use super::queue::Queues;
 use crate::a2a::{Dialect, Shape};
 use crate::conversation::policy::{OnDisconnect, Policy};
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
@@ -53,6 +55,9 @@ pub(super) struct Refused {
 /// Rewrites an agent card that stands in a larger document; what is wrong with it, where nothing of it can be shown.
 pub type CardRewrite = Arc<dyn for<'d, 't> Fn(Value<'d, 't>, &mut Edits) -> Result<(), String> + Send + Sync>;
 
+/// A client task in its context: turns of several may run in one.
+pub(super) type TaskKey = (ContextKey, String);
+
 /// What all requests of a layer share.
 pub(super) struct Core {
     pub(super) policy: Arc<Policy>,
@@ -62,13 +67,21 @@ pub(super) struct Core {
     pub(super) tracker: TaskTracker,
     /// Ends what would only wait.
     pub(super) closing: CancellationToken,
+    /// Ends what still waits for the agent, with an answer that says so.
+    pub(super) concluding: CancellationToken,
     pub(super) card: Option<CardRewrite>,
+    /// Push notifications are relayed; `None`: they are refused.
+    pub(super) push: Option<Arc<Relay>>,
     /// Whether another proxy in front is believed.
     pub(super) trusts_hop: bool,
+    /// The base at which the agent reaches the layer, once it is known.
+    pub(super) reached_at: OnceLock<String>,
     /// Calls to the agent that can be dropped at the client's wish.
-    cancels: Mutex<HashMap<ContextKey, Arc<Notify>>>,
+    cancels: Mutex<HashMap<TaskKey, Arc<Notify>>>,
     /// Who reads which turn.
     pub(super) readers: Readers,
+    /// Who waits for a turn.
+    pub(super) queues: Queues,
     stalls: Stalls,
     refused: Mutex<VecDeque<Refused>>,
     /// How the agent of a route was last seen to answer a send of a dialect.
@@ -86,10 +99,14 @@ impl Core {
             clock,
             tracker: TaskTracker::new(),
             closing: CancellationToken::new(),
+            concluding: CancellationToken::new(),
             card: None,
+            push: None,
             trusts_hop: false,
+            reached_at: OnceLock::new(),
             cancels: Mutex::default(),
             readers: Readers::default(),
+            queues: Queues::default(),
             stalls,
             refused: Mutex::default(),
             shapes: Mutex::default(),
@@ -112,15 +129,15 @@ impl Core {
         self.now() + millis(self.policy.guard.lease)
     }
 
-    /// Makes the call to the agent in this context one that [`cancel`](Self::cancel) reaches, until the answer is dropped.
-    pub(super) fn cancellable(self: &Arc<Self>, key: &ContextKey) -> Cancellable {
+    /// Makes the call to the agent for this task one that [`cancel`](Self::cancel) reaches, until the answer is dropped.
+    pub(super) fn cancellable(self: &Arc<Self>, key: TaskKey) -> Cancellable {
         let wish = Arc::new(Notify::new());
         self.cancels.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), Arc::clone(&wish));
-        Cancellable { core: Arc::clone(self), key: key.clone(), wish }
+        Cancellable { core: Arc::clone(self), key, wish }
     }
 
-    /// Drops the call to the agent in this context, if one waits for the agent to tell its id.
-    pub(super) fn cancel(&self, key: &ContextKey) {
+    /// Drops the call to the agent for this task, if one waits for the agent to tell its id.
+    pub(super) fn cancel(&self, key: &TaskKey) {
         if let Some(wish) = self.cancels.lock().unwrap_or_else(PoisonError::into_inner).get(key) {
             wish.notify_one();
         }
@@ -178,7 +195,7 @@ impl Core {
 /// A call to the agent that can be dropped at the client's wish.
 pub(super) struct Cancellable {
     core: Arc<Core>,
-    key: ContextKey,
+    key: TaskKey,
     pub(super) wish: Arc<Notify>,
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::core::Core;
+use super::push::{self, Pushing};
 use crate::context::{Context, Settlement};
 use crate::conversation::principal::ContextKey;
 use crate::store::{Bind, Lease, Pending, StoreError};
@@ -18,11 +19,13 @@ pub(super) struct Guard {
     lease: Option<Lease>,
     /// When it was taken or last renewed.
     renewed: Instant,
+    /// What the turn's notifications take.
+    pub(super) push: Option<Box<Pushing>>,
 }
 
 impl Guard {
     pub(super) fn new(core: Arc<Core>, lease: Lease) -> Self {
-        Self { core, lease: Some(lease), renewed: Instant::now() }
+        Self { core, lease: Some(lease), renewed: Instant::now(), push: None }
     }
 
     /// Runs `work`, renewing the lease at a third of its life, however many short works that life is made of.
@@ -55,6 +58,10 @@ impl Guard {
         self.lease.as_ref().map(|lease| lease.key.clone())
     }
 
+    pub(super) fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
     fn lease(&self) -> Result<&Lease, StoreError> {
         self.lease.as_ref().ok_or(StoreError::LeaseLost)
     }
@@ -62,6 +69,9 @@ impl Guard {
     pub(super) async fn bind(&mut self, bind: Bind) -> Result<Bound, StoreError> {
         let (lease, bound) = self.core.store.bind(self.lease()?, bind).await?;
         self.core.claim(&lease.key.route, &bound.upstream_task);
+        if let Some(push) = &mut self.push {
+            push.bound(&self.core, &lease.key, &bound).await?;
+        }
         self.lease = Some(lease);
         Ok(bound)
     }
@@ -72,8 +82,16 @@ impl Guard {
 
     /// Ends the turn; the lease is free when this returns.
     pub(super) async fn settle(&mut self, settlement: Settlement) -> Result<Arc<Context>, StoreError> {
+        let (key, now) = (self.key(), settlement.now);
+        let changed = settlement.task.as_ref().map(|task| task.id.clone()).or_else(|| settlement.answered.clone());
         let context = self.core.store.settle(self.lease()?, settlement).await?;
         self.lease = None;
+        if let Some(push) = self.push.take() {
+            push.settled(&self.core).await;
+        }
+        if let Some(key) = key {
+            push::settled(&self.core, &key, &context, changed.as_deref(), now).await;
+        }
         Ok(context)
     }
 

@@ -9,8 +9,9 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::{Request, Response, header};
+use http::{Method, Request, Response, header};
 use http_body::Body;
+use tokio_util::sync::CancellationToken;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -18,13 +19,13 @@ use super::agent::{Agent, log_body};
 use super::body::{BoxError, Boxed, Finish, ReplyBody, RequestBody, boxed};
 use super::core::{CardRewrite, Clock, Core, SystemClock};
 use super::left::ClientLeft;
+use super::push::{self, Relay};
 use super::reading::{self, ReadError};
 use super::send::Exchange;
-use super::{HOP_HEADER, operate, respond};
+use super::{HOP_HEADER, fetch, operate, respond};
 use crate::a2a::{Binding, Call, Endpoint, Verb, jsonrpc};
 use crate::conversation::policy::{Mode, OnDisconnect, Policy};
-use crate::conversation::principal::{Principal, RouteId, Unidentified};
-use crate::exchange::{Foreign, Refusal, extension_is_active};
+use crate::exchange::{Foreign, Refusal, transcript_of};
 use crate::json::Doc;
 use crate::store::Store;
 
@@ -57,6 +58,16 @@ impl ConversationLayer {
         self
     }
 
+    /// Relays push notifications. To be called before the layer is used; without it they are refused. The store's outbox is to be emptied by
+    /// whoever calls this, and the agent's pushes to come in as any other request.
+    #[must_use]
+    pub fn with_push(mut self, relay: Arc<Relay>) -> Self {
+        if let Some(core) = Arc::get_mut(&mut self.core) {
+            core.push = Some(relay);
+        }
+        self
+    }
+
     /// Leaves alone what another proxy in front has put into its conversation already, told by [`HOP_HEADER`]: only where clients cannot
     /// reach the layer but through that proxy, since the header is a way past guard and identity. To be called before the layer is used.
     #[must_use]
@@ -65,6 +76,20 @@ impl ConversationLayer {
             core.trusts_hop = true;
         }
         self
+    }
+
+    /// Tells under which base URL the agent reaches this layer: from then on messages can point it to their conversation
+    /// ([`HistoryPolicy::AgentFetched`](crate::conversation::policy::HistoryPolicy::AgentFetched)), and what it fetches there is answered. Said
+    /// once; later calls have no effect.
+    pub fn reached_at(&self, base: &str) {
+        let _ = self.core.reached_at.set(base.trim_end_matches('/').to_owned());
+    }
+
+    /// Ends every request that still waits for its agent, now: with an error that says that the proxy stops, in a stream as its last event, so
+    /// that no client takes a part for the whole. A turn whose task the agent has named stays unsettled, to be asked for when the proxy is
+    /// back. To be called before connections are cut.
+    pub fn conclude(&self) {
+        self.core.concluding.cancel();
     }
 
     /// Waits until everything that outlived its request has ended. To be called once no more requests come.
@@ -121,8 +146,17 @@ where
         if !self.core.trusts_hop {
             request.headers_mut().remove(HOP_HEADER);
         }
+        if let Some(name) = push::name(&self.core, &request) {
+            let (head, body) = request.into_parts();
+            let answer = push::call(Arc::clone(&self.core), inner, head, boxed(body), name);
+            return Box::pin(async move { Ok(answer.await) });
+        }
         if let Some(binding) = foreign(&request).filter(|_| self.core.policy.mode == Mode::Converse) {
             return Box::pin(std::future::ready(Ok(respond::foreign(binding))));
+        }
+        if let Some(context_id) = self.asks_for_transcript(&request) {
+            let (core, (head, _)) = (Arc::clone(&self.core), request.into_parts());
+            return Box::pin(async move { Ok(fetch::fetch(&core, &head, &context_id).await) });
         }
         let operation = match rest::read(&request) {
             Ok(operation) => operation,
@@ -138,12 +172,14 @@ where
         let tracker = finishes.then(|| core.tracker.clone());
         let left = request.extensions().get::<ClientLeft>().filter(|_| !finishes).cloned();
         let (head, body) = request.into_parts();
+        let gone = CancellationToken::new();
+        let left_alone = gone.clone();
         let work = Box::pin(async move {
             let body = boxed(body);
             let work = async {
                 match operation {
-                    Some(operation) => rest::serve(core, inner, head, body, operation).await,
-                    None => serve(core, inner, head, body).await,
+                    Some(operation) => rest::serve(core, inner, head, body, operation, left_alone).await,
+                    None => serve(core, inner, head, body, left_alone).await,
                 }
             };
             match ClientLeft::unless(left.as_ref(), work).await {
@@ -151,7 +187,15 @@ where
                 None => Ok(respond::refused(&Refusal::client_left(), &Binding::json_rpc(), false)),
             }
         });
-        Box::pin(Finish::new(work, tracker))
+        Box::pin(Finish::new(work, tracker, gone))
+    }
+}
+
+impl<S> Conversation<S> {
+    /// The context whose transcript a request asks for.
+    fn asks_for_transcript<B>(&self, request: &Request<B>) -> Option<String> {
+        self.core.reached_at.get().filter(|_| request.method() == Method::GET)?;
+        transcript_of(request.uri().path())
     }
 }
 
@@ -174,6 +218,7 @@ async fn serve<S, B2>(
     mut inner: S,
     mut head: http::request::Parts,
     body: Boxed,
+    gone: CancellationToken,
 ) -> Result<Response<ReplyBody>, S::Error>
 where
     S: Service<Request<RequestBody>, Response = Response<B2>> + Clone + Send + 'static,
@@ -207,7 +252,7 @@ where
         }
     };
     let call = Call { endpoint: Endpoint::JsonRpc { target: target_of(&head.uri) }, ..call };
-    converse(core, inner, head, call, bytes.clone()).await
+    converse(core, inner, head, call, bytes.clone(), gone).await
 }
 
 /// Path and query, as a request line has them.
@@ -222,6 +267,7 @@ async fn converse<S, B2>(
     head: http::request::Parts,
     call: Call<'_, '_>,
     bytes: Bytes,
+    gone: CancellationToken,
 ) -> Result<Response<ReplyBody>, S::Error>
 where
     S: Service<Request<RequestBody>, Response = Response<B2>> + Clone + Send + 'static,
@@ -231,26 +277,36 @@ where
     B2::Error: Into<BoxError>,
 {
     log_body("from the client", &bytes);
-    let agent = Agent::new(inner, &head, &call, &core.policy);
-    let mut exchange = Exchange {
-        route: head.extensions.get::<RouteId>().cloned().unwrap_or_default(),
-        principal: head.extensions.get::<Principal>().cloned().unwrap_or_default(),
-        identified: head.extensions.get::<Unidentified>().is_none(),
-        active: extension_is_active(&head.headers),
-        core,
-        agent,
-    };
+    let agent = Agent::new(inner, &head, (&call.binding, &call.endpoint), &core.policy);
+    let token = core.token(&head.headers).map(str::to_owned);
+    Ok(answered(Exchange::new(core, agent, &head, gone), call, bytes, token).await)
+}
+
+async fn answered(
+    mut exchange: Exchange,
+    call: Call<'_, '_>,
+    bytes: Bytes,
+    token: Option<String>,
+) -> Response<ReplyBody> {
+    let concluding = exchange.core.concluding.clone();
     let (binding, streams) = (call.binding.clone(), call.verb.streams());
     let work = async {
+        if let Some(token) = token {
+            return exchange.fetched(&call, &token).await;
+        }
         match call.verb {
-            Verb::Send | Verb::Stream => exchange.send(call, bytes.clone()).await,
-            Verb::Subscribe => exchange.subscribe(&call, bytes.clone()).await,
-            _ => operate::operate(&mut exchange, call, bytes.clone()).await,
+            Verb::Send | Verb::Stream => exchange.send(call, bytes).await,
+            Verb::Subscribe => exchange.subscribe(&call, bytes).await,
+            _ => operate::operate(&mut exchange, call, bytes).await,
         }
     };
     // What panics has dropped all that it held, its lease among it; the others go on.
-    let answer = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| Err(Refusal::internal()));
-    Ok(answer.unwrap_or_else(|refusal| respond::refused(&refusal, &binding, streams)))
+    let work = AssertUnwindSafe(work).catch_unwind();
+    let answer = match concluding.run_until_cancelled(work).await {
+        Some(answer) => answer.unwrap_or_else(|_| Err(Refusal::internal())),
+        None => Err(Refusal::stopping()),
+    };
+    answer.unwrap_or_else(|refusal| respond::refused(&refusal, &binding, streams))
 }
 
 async fn passed<S, B2>(mut inner: S, head: http::request::Parts, bytes: Bytes) -> Result<Response<ReplyBody>, S::Error>

@@ -1,5 +1,6 @@
 //! ListTasks: the principal's client tasks, from the record.
 
+use super::core::mint;
 use super::operate::page_token;
 use super::respond;
 use super::send::{Exchange, Outcome, store_refusal};
@@ -12,7 +13,17 @@ const PAGE: u64 = 50;
 const LARGEST_PAGE: u64 = 100;
 
 impl Exchange {
+    /// The principal's tasks.
     pub(super) async fn list(&self, call: &Call<'_, '_>) -> Outcome {
+        self.listing(call, None).await
+    }
+
+    /// The tasks of this context alone, their histories with both sides.
+    pub(super) async fn list_of(&self, call: &Call<'_, '_>, context_id: &str) -> Outcome {
+        self.listing(call, Some(context_id)).await
+    }
+
+    async fn listing(&self, call: &Call<'_, '_>, only: Option<&str>) -> Outcome {
         if call.dialect.is_of_03() {
             return Err(Refusal::no_method("tasks/list"));
         }
@@ -27,12 +38,15 @@ impl Exchange {
         let query = ListQuery {
             route: self.route.clone(),
             principal: self.principal.clone(),
-            context_id: word(params, "contextId"),
+            context_id: word(params, "contextId").or(only.map(str::to_owned)),
             state: word(params, "status").map(|state| State::read(&state)).filter(|state| *state != State::Unknown),
             updated_since: since(params)?,
             after: word(params, "pageToken").map(|token| read_token(&token)).transpose()?,
             limit: size as usize + 1,
         };
+        let elsewhere = only.is_some() && query.context_id.as_deref() != only;
+        // What a token does not open is as empty as a context that nobody knows.
+        let query = if elsewhere { ListQuery { principal: mint().into(), ..query } } else { query };
         let mut listed = self.core.store.list(query).await.map_err(|error| store_refusal(&error))?;
         let more = listed.tasks.len() > size as usize;
         listed.tasks.truncate(size as usize);
@@ -47,7 +61,10 @@ impl Exchange {
                 let turn = context.failed_turn_of(&task).filter(|_| task.state != State::InputRequired);
                 let turn = turn.or_else(|| context.newest_turn_of(&task))?;
                 let found = Found { key, context, in_flight: None };
-                Some(self.recorded_task(&found, &turn, Dialect::V10, length.or(Some(0)), artifacts))
+                Some(match only {
+                    Some(_) => self.conversation_task(&found, &turn, call, length, artifacts),
+                    None => self.recorded_task(&found, &turn, Dialect::V10, length.or(Some(0)), artifacts),
+                })
             })
             .collect();
         let result = format!(

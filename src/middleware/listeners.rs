@@ -9,9 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use super::core::{Cancellable, Core};
-use crate::a2a::Binding;
-use crate::conversation::principal::ContextKey;
+use super::core::{Cancellable, Core, TaskKey};
+use crate::a2a::{Binding, Part};
 use crate::exchange::{error_event, sse_event};
 use crate::json::{Doc, Edits};
 
@@ -24,15 +23,25 @@ const BACKLOG_BYTES: usize = 4 << 20;
 /// Listeners that may wait to be let in.
 const QUEUE: usize = 16;
 
-/// Readers of turns in flight, by their contexts.
+/// Readers of turns in flight, by their tasks.
 #[derive(Default)]
-pub(super) struct Readers(Mutex<HashMap<ContextKey, mpsc::Sender<Listener>>>);
+pub(super) struct Readers(Mutex<HashMap<TaskKey, mpsc::Sender<Knock>>>);
 
 impl Readers {
-    /// The way to whoever reads the turn in this context, if that is somebody here.
-    pub(super) fn of(&self, key: &ContextKey) -> Option<mpsc::Sender<Listener>> {
+    /// The way to whoever reads the turn of this task, if that is somebody here.
+    pub(super) fn of(&self, key: &TaskKey) -> Option<mpsc::Sender<Knock>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
     }
+}
+
+/// What another request has to say to whoever reads a turn.
+pub(super) enum Knock {
+    /// Its client wants to listen.
+    Listens(Listener),
+    /// Its message joins the turn: the receipt that is kept of it; its messageId and parts, to be put back where the agent echoes them.
+    Joins(Part, Box<(String, Vec<Part>)>),
+    /// What the agent answered to that, as JSON in its binding.
+    Answered(Bytes, Binding),
 }
 
 /// One who listens to a turn that another request reads.
@@ -73,8 +82,8 @@ impl Listener {
 
 /// What happens beside the agent's answer.
 pub(super) enum Stir {
-    /// Somebody wants to listen.
-    Joined(Listener),
+    /// Another request has something to say.
+    Knocked(Knock),
     /// The client cancelled its task.
     Canceled,
 }
@@ -89,9 +98,9 @@ pub(super) struct Audience {
 /// Where listeners come in while the turn is read.
 struct Door {
     core: Arc<Core>,
-    key: ContextKey,
-    entry: mpsc::Sender<Listener>,
-    queue: mpsc::Receiver<Listener>,
+    key: TaskKey,
+    entry: mpsc::Sender<Knock>,
+    queue: mpsc::Receiver<Knock>,
 }
 
 impl Audience {
@@ -103,8 +112,8 @@ impl Audience {
         self.listeners.is_empty()
     }
 
-    /// Lets listeners in: from here on the turn in this context is read here.
-    pub(super) fn open(&mut self, core: &Arc<Core>, key: ContextKey) {
+    /// Lets listeners in: from here on the turn of this task is read here.
+    pub(super) fn open(&mut self, core: &Arc<Core>, key: TaskKey) {
         let (entry, queue) = mpsc::channel(QUEUE);
         core.readers.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), entry.clone());
         self.door = Some(Door { core: Arc::clone(core), key, entry, queue });
@@ -112,7 +121,7 @@ impl Audience {
 
     /// The next thing that happens beside the agent's answer.
     pub(super) async fn stir(&mut self, wish: Option<&Cancellable>) -> Stir {
-        let joined = async {
+        let knocked = async {
             match self.door.as_mut().map(|door| &mut door.queue) {
                 // The door holds an entry itself, so the queue does not end.
                 Some(queue) => queue.recv().await,
@@ -125,14 +134,14 @@ impl Audience {
                 None => std::future::pending().await,
             }
         };
-        let joined = async {
-            match joined.await {
-                Some(listener) => listener,
+        let knocked = async {
+            match knocked.await {
+                Some(knock) => knock,
                 None => std::future::pending().await,
             }
         };
-        match futures_util::future::select(std::pin::pin!(joined), std::pin::pin!(canceled)).await {
-            futures_util::future::Either::Left((listener, _)) => Stir::Joined(listener),
+        match futures_util::future::select(std::pin::pin!(knocked), std::pin::pin!(canceled)).await {
+            futures_util::future::Either::Left((knock, _)) => Stir::Knocked(knock),
             futures_util::future::Either::Right(_) => Stir::Canceled,
         }
     }

@@ -8,14 +8,19 @@ mod acquire;
 mod agent;
 mod body;
 mod core;
+mod fetch;
 mod guard;
+mod join;
 mod layer;
 mod left;
 mod list;
 mod listeners;
 mod operate;
 mod pumped;
+mod push;
+mod queue;
 mod reading;
+mod recorded;
 mod reply;
 mod respond;
 mod running;
@@ -30,6 +35,7 @@ pub use body::{BoxError, ReplyBody, RequestBody};
 pub use core::{CardRewrite, Clock, SystemClock};
 pub use layer::{Conversation, ConversationLayer};
 pub use left::ClientLeft;
+pub use push::{AgentPushes, Relay};
 pub use reading::decode;
 
 /// Says that the message was put into its conversation by a proxy in front: neither inject nor rewrite a second time. Set on every forwarded

@@ -31,7 +31,7 @@ pub(super) async fn operate(exchange: &mut Exchange, call: Call<'_, '_>, bytes: 
         return exchange.pass(bytes).await;
     }
     match call.verb {
-        Verb::Push => Err(Refusal::push_not_supported()),
+        Verb::Push(push) => exchange.push(push, &call).await,
         Verb::ExtendedCard => exchange.extended_card(&call, bytes).await,
         Verb::List => exchange.list(&call).await,
         _ => exchange.on_task(call, bytes).await,
@@ -79,7 +79,11 @@ impl Exchange {
         };
         match call.verb {
             Verb::Get => self.get(&call, subject).await,
-            Verb::Cancel => self.cancel(&call, subject).await,
+            Verb::Cancel => {
+                let outcome = self.cancel(&call, subject).await;
+                self.withdraw_queued(&id).await;
+                outcome
+            }
             _ => Err(Refusal::unsupported("SubscribeToTask")),
         }
     }
@@ -104,15 +108,11 @@ impl Exchange {
 
     /// Takes over the turn in flight; `None` where somebody else was faster.
     pub(super) async fn take(&self, subject: &Subject, token: u64) -> Result<Option<Guard>, Refusal> {
-        let begun = self.begin_on(subject, Some(token)).await?;
+        let begun = self.take_turn_of(subject.found.key.clone(), token).await?;
         Ok(match begun {
             Begun::Granted { lease, .. } => Some(Guard::new(Arc::clone(&self.core), lease)),
             Begun::Busy(_) => None,
         })
-    }
-
-    async fn begin_on(&self, subject: &Subject, take: Option<u64>) -> Result<Begun, Refusal> {
-        self.begin_in(subject.found.key.clone(), false, take).await
     }
 
     fn view<'a>(

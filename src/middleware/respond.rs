@@ -50,7 +50,8 @@ pub(super) fn own(binding: &Binding, result: &str, streams: bool) -> Response<Re
     if streams { stream(ReplyBody::whole(sse_event(&json))) } else { json_of(binding, json, 200) }
 }
 
-fn json_of(binding: &Binding, json: String, status: u16) -> Response<ReplyBody> {
+/// JSON, of the type that the binding has for it.
+pub(super) fn json_of(binding: &Binding, json: String, status: u16) -> Response<ReplyBody> {
     let mut response = Response::new(ReplyBody::whole(json));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     let content_type = match binding {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::core::{Core, mint, timestamp};
 use super::guard::Guard;
+use super::push;
 use super::settle::Ended;
 use crate::a2a::{Part, Payload, Shape, State};
 use crate::context::Context;
@@ -28,6 +29,10 @@ pub(super) struct Running {
     pub(super) joins: bool,
     /// The state in which the turn was left, where it was begun by another request.
     pub(super) left: State,
+    /// The state that webhooks were last told; `None` where the task is new to them.
+    pub(super) told: Option<State>,
+    /// Whether the send came with a push configuration.
+    pub(super) wished: bool,
 }
 
 impl Running {
@@ -50,6 +55,8 @@ impl Running {
             injected,
             joins: false,
             left: State::Working,
+            told: None,
+            wished: false,
         }
     }
 
@@ -62,7 +69,9 @@ impl Running {
             idle: false,
             looked_at: now,
         };
-        self.guard.observe(pending).await
+        self.guard.observe(pending).await?;
+        push::under_way(self).await;
+        Ok(())
     }
 
     pub(super) fn bind(&self, payload: &Payload<'_, '_>) -> Bind {
@@ -84,6 +93,18 @@ impl Running {
         works && self.guard.key().is_none()
     }
 
+    /// Tells others how the turn stands that is read here.
+    pub(super) async fn say_where_it_stands(&self, now: u64) -> Result<(), StoreError> {
+        let pending = Pending {
+            opening: Arc::clone(&self.turn.opening),
+            bound: self.bound.clone(),
+            state: self.turn.state().unwrap_or(self.left),
+            idle: false,
+            looked_at: now,
+        };
+        self.guard.observe(pending).await
+    }
+
     /// The response ends, the turn does not: whoever sees its end settles it.
     pub(super) async fn leave_unsettled(&mut self, now: u64) -> Result<(), StoreError> {
         let pending = Pending {
@@ -94,6 +115,7 @@ impl Running {
             looked_at: now,
         };
         self.guard.observe(pending).await?;
+        push::under_way(self).await;
         self.guard.leave();
         Ok(())
     }

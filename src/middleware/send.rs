@@ -2,11 +2,14 @@
 
 mod answer;
 
+pub(super) use self::answer::passed_on;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::{Either, select};
 use http::{HeaderValue, Response};
+use tokio_util::sync::CancellationToken;
 
 use super::DEBUG_HEADER;
 use super::acquire::{Acquired, Place};
@@ -14,16 +17,16 @@ use super::agent::{Agent, Got};
 use super::body::ReplyBody;
 use super::core::{Cancellable, Core, Refused, mint, timestamp};
 use super::guard::Guard;
-use super::listeners::{Audience, Stir};
+use super::listeners::{Audience, Knock, Stir};
 use super::respond;
-use super::running::{Running, unbound};
+use super::running::Running;
 use super::settle::{Ended, cancel, fail};
 use crate::a2a::{Binding, Call, Dialect, Part, Shape};
 use crate::context::Context;
 use crate::conversation::policy::{Mode, Reject, TerminalFollowup, UnknownIds};
-use crate::conversation::principal::{Principal, RouteId};
-use crate::exchange::{Plan, Refusal, Send, busy_task, join, open};
-use crate::store::{InFlight, Pending, StoreError};
+use crate::conversation::principal::{Principal, RouteId, Unidentified};
+use crate::exchange::{Plan, Refusal, Send, busy_task, extension_is_active, open};
+use crate::store::{InFlight, StoreError};
 use crate::task::{Chain, ClientTask};
 use crate::turn::{Bound, Opening, Tail, Turn, View};
 
@@ -37,11 +40,31 @@ pub(super) struct Exchange {
     pub(super) identified: bool,
     /// Whether the client activated the extension.
     pub(super) active: bool,
+    /// The contextId that a message means which names none.
+    pub(super) conversation: Option<String>,
+    /// Tells when the client has left before it had an answer.
+    pub(super) gone: CancellationToken,
 }
 
 pub(super) type Outcome = Result<Response<ReplyBody>, Refusal>;
 
 impl Exchange {
+    /// What is known of a request by its head. `gone` tells when its client has left.
+    pub(super) fn new(core: Arc<Core>, agent: Agent, head: &http::request::Parts, gone: CancellationToken) -> Self {
+        let route = head.extensions.get::<RouteId>().cloned().unwrap_or_default();
+        let principal = head.extensions.get::<Principal>().cloned().unwrap_or_default();
+        Self {
+            conversation: core.conversation(&route, &principal, &head.headers),
+            identified: head.extensions.get::<Unidentified>().is_none(),
+            active: extension_is_active(&head.headers),
+            core,
+            agent,
+            route,
+            principal,
+            gone,
+        }
+    }
+
     pub(super) async fn send(mut self, call: Call<'_, '_>, bytes: Bytes) -> Outcome {
         let send = Send::read(call, &self.core.policy.limits)?;
         if !self.identified {
@@ -50,15 +73,13 @@ impl Exchange {
         if self.core.policy.mode == Mode::Observe {
             return self.observe(&send, bytes).await;
         }
-        if send.pushes {
-            return Err(Refusal::push_not_supported());
-        }
+        self.push_wish(&send)?;
         let mut place = self.place(&send).await?;
         if let Some(answer) = self.replay(&send, &mut place).await? {
             return Ok(answer);
         }
         self.check_task(&send, &place)?;
-        match self.acquire(&send, &place).await? {
+        match self.turn(&send, &place).await? {
             Acquired::Granted(mut guard, context) => {
                 if let Some(answer) = self.replay_after_wait(&send, &place, &context) {
                     guard.release().await;
@@ -67,7 +88,9 @@ impl Exchange {
                 self.take_turn(&send, place, guard, context, bytes).await
             }
             Acquired::Joined(guard, context, pending) => self.join_turn(&send, place, guard, context, pending).await,
+            Acquired::Read(in_flight) => self.join_beside(&send, &place, in_flight).await,
             Acquired::Busy(in_flight) => self.refuse_busy(&send, &place, &in_flight),
+            Acquired::Stopped(stop) => self.stopped(&send, stop).await,
         }
     }
 
@@ -109,16 +132,18 @@ impl Exchange {
         let followed = named.as_ref().filter(|task| task.state.is_terminal());
         references.extend(followed.and_then(|task| Some((task.id.to_string(), task.newest_upstream()?))));
         let secret = self.core.store.secret();
+        let open_task = named.as_ref().filter(|task| !task.state.is_terminal());
+        let wish = self.push_wish(send)?;
+        let callback = self.callback(wish.is_some(), &context, open_task);
+        let pointing = self.pointing();
         let plan = Plan {
-            context: &context,
-            context_id: (!place.provisional).then_some(&*place.key.context_id),
-            task: named.as_ref().filter(|task| !task.state.is_terminal()),
+            key: (!place.provisional).then_some(&place.key),
+            task: open_task,
             follows: followed.map(|task| &*task.id),
             references: &references,
-            policy: &self.core.policy,
-            active: self.active,
-            secret: &secret,
-            now: self.core.now(),
+            pointing: pointing.as_ref(),
+            callback: callback.as_ref(),
+            ..self.plan(&context, &secret)
         };
         let opened = match open(send, &plan) {
             Ok(opened) => opened,
@@ -127,57 +152,22 @@ impl Exchange {
                 return Err(refusal);
             }
         };
-        let context_id = plan.context_id.map(str::to_owned);
+        let context_id = plan.context_id().map(str::to_owned);
+        let wished = wish.is_some();
+        self.push_with(&mut guard, callback.as_ref(), wish).await?;
         let turn = self.machine(&context, opened.opening, opened.chain);
         let running = Running {
             originals: originals(send),
             history_length: send.history_length,
+            wished,
             ..Running::begun(guard, context, turn, context_id, opened.injected)
         };
         let body = opened.body.map_or(bytes, Bytes::from);
         self.run(send, running, body).await
     }
 
-    async fn join_turn(
-        self,
-        send: &Send<'_, '_>,
-        place: Place,
-        guard: Guard,
-        context: Arc<Context>,
-        pending: Pending,
-    ) -> Outcome {
-        let secret = self.core.store.secret();
-        let plan = Plan {
-            context: &context,
-            context_id: Some(&place.key.context_id),
-            task: None,
-            follows: None,
-            references: &[],
-            policy: &self.core.policy,
-            active: self.active,
-            secret: &secret,
-            now: self.core.now(),
-        };
-        let bound = pending.bound.clone().unwrap_or_else(|| unbound(&place.key.context_id));
-        let (body, receipt) = join(send, (&bound.upstream_task, &bound.upstream_context), &plan);
-        let mut opening = Opening::clone(&pending.opening);
-        opening.joined.push(receipt);
-        let chain = self.chain(&context, &opening, Some(&bound));
-        let turn = self.machine(&context, Arc::new(opening), chain);
-        let context_id = Some(place.key.context_id.to_string());
-        let running = Running {
-            guard,
-            context,
-            turn,
-            context_id,
-            bound: Some(bound),
-            originals: originals(send),
-            history_length: send.history_length,
-            injected: 0,
-            joins: true,
-            left: pending.state,
-        };
-        self.run(send, running, body.into()).await
+    pub(super) fn plan<'a>(&'a self, context: &'a Context, secret: &'a [u8]) -> Plan<'a> {
+        Plan { active: self.active, ..Plan::new(context, &self.core.policy, secret, self.core.now()) }
     }
 
     pub(super) fn machine(&self, context: &Context, opening: Arc<Opening>, chain: Chain) -> Turn {
@@ -206,12 +196,12 @@ impl Exchange {
     }
 
     /// Sends the message and takes in the answer. A client that cancels the task before the agent has told an id ends the wait.
-    async fn run(mut self, send: &Send<'_, '_>, mut running: Running, body: Bytes) -> Outcome {
+    pub(super) async fn run(mut self, send: &Send<'_, '_>, mut running: Running, body: Bytes) -> Outcome {
         running.begin(self.core.now()).await.map_err(|error| store_refusal(&error))?;
         let mut audience = Audience::default();
         let task = running.turn.opening.task.clone();
-        if let (Some(_), Some(key)) = (&task, running.guard.key()) {
-            audience.open(&self.core, key);
+        if let (Some(task), Some(key)) = (&task, running.guard.key()) {
+            audience.open(&self.core, (key, task.clone()));
         }
         let wish = self.wish(&running);
         let got = {
@@ -223,7 +213,9 @@ impl Exchange {
                     match select(&mut answer, stir).await {
                         Either::Left((got, _)) => break got,
                         Either::Right((Stir::Canceled, _)) => break Ok(Got::Canceled),
-                        Either::Right((Stir::Joined(listener), _)) => listener,
+                        Either::Right((Stir::Knocked(Knock::Listens(listener)), _)) => listener,
+                        // Nobody joins a turn of which nothing has been heard.
+                        Either::Right((Stir::Knocked(_), _)) => continue,
                     }
                 };
                 let ids = (task.as_deref(), running.context_id.as_deref());
@@ -236,8 +228,8 @@ impl Exchange {
             Ok(Got::Whole(answer)) => {
                 let outcome = self.answer(send, &mut running, answer).await;
                 if running.is_left_running() {
-                    let key = self.key(running.context_id.as_deref().unwrap_or_default());
-                    self.watch(key, running.turn.opening.number);
+                    let task = running.bound.as_ref().map(|bound| bound.task_id.clone()).unwrap_or_default();
+                    self.watch(task, &running.turn.opening);
                 }
                 outcome
             }
@@ -247,22 +239,14 @@ impl Exchange {
     }
 
     fn wish(&self, running: &Running) -> Option<Cancellable> {
-        let key = running.guard.key().filter(|_| running.turn.opening.task.is_some())?;
-        Some(self.core.cancellable(&key))
+        let task = running.turn.opening.task.clone()?;
+        Some(self.core.cancellable((running.guard.key()?, task)))
     }
 
     async fn canceled(&self, send: &Send<'_, '_>, mut running: Running) -> Outcome {
         cancel(&self.core, &mut running).await.map_err(|error| store_refusal(&error))?;
         let id = running.turn.opening.task.clone().unwrap_or_default();
-        let found = self.find(&id).await?.ok_or_else(Refusal::task_not_found)?;
-        let turn = found
-            .context
-            .task(&id)
-            .and_then(|task| found.context.failed_turn_of(task))
-            .ok_or_else(Refusal::task_not_found)?;
-        let shape = self.shape(send.call.dialect);
-        let task = self.recorded_task(&found, &turn, shape.dialect, send.history_length, true);
-        Ok(own_result(send, "task", &task, shape))
+        self.as_told(send, &id).await
     }
 
     /// The turn came to nothing: it is kept apart, and the client told.
@@ -271,7 +255,7 @@ impl Exchange {
         Err(refusal)
     }
 
-    fn refuse_busy(&self, send: &Send<'_, '_>, place: &Place, in_flight: &InFlight) -> Outcome {
+    pub(super) fn refuse_busy(&self, send: &Send<'_, '_>, place: &Place, in_flight: &InFlight) -> Outcome {
         let pending = in_flight.pending.as_ref();
         let bound = pending.and_then(|pending| pending.bound.as_ref()).map(|bound| &*bound.task_id);
         // Before the agent has told an id the task is known where the turn answers one.
@@ -355,6 +339,6 @@ fn standing(core: &Core, turn: &Turn, ids: (Option<&str>, Option<&str>), dialect
     Binding::json_rpc().wrap(&wrapped("task", &task, dialect))
 }
 
-fn originals(send: &Send<'_, '_>) -> Vec<(String, Vec<Part>)> {
+pub(super) fn originals(send: &Send<'_, '_>) -> Vec<(String, Vec<Part>)> {
     vec![(send.message_id.clone(), send.parts.clone())]
 }

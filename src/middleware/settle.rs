@@ -9,7 +9,7 @@ use crate::conversation::policy::Mode;
 use crate::conversation::principal::{ContextKey, RouteId};
 use crate::conversation::transcript::Turn;
 use crate::store::StoreError;
-use crate::turn::{Told, continuation};
+use crate::turn::{Bound, Told, continuation};
 
 /// A turn that has ended, as the client is to be told.
 pub(super) struct Ended {
@@ -48,13 +48,17 @@ impl Ended {
 pub(super) async fn end(core: &Core, running: &mut Running) -> Ended {
     let bound = running.bound.clone().unwrap_or_else(|| unbound(running.context_id.as_deref().unwrap_or_default()));
     let key = running.guard.key();
-    let settlement = running.turn.close(&bound, core.now(), &mint());
+    let settlement = running.turn.close(&bound, core.now(), &mint(), &mint());
     let (turn, success) = (settlement.turn.clone(), settlement.success);
     if let Err(error) = running.guard.settle(settlement).await {
         tracing::error!(%error, "a turn could not be recorded");
         return Ended::not_recorded();
     }
     let Some(turn) = turn else { return Ended::not_recorded() };
+    if turn.task != bound.task_id {
+        // What was a message is a task from here on.
+        running.bound = Some(Bound { task_id: turn.task.clone(), ..bound });
+    }
     log(core, running, key.as_ref(), &turn, None);
     let opening = &running.turn.opening;
     let tells = turn.is_question() || opening.active;

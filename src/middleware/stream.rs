@@ -2,6 +2,7 @@
 
 mod cut;
 mod event;
+mod joined;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use tokio::time::Instant;
 use super::agent::{AgentBody, refusal_of};
 use super::body::ReplyBody;
 use super::core::Cancellable;
-use super::listeners::{Audience, Listener, Stir};
+use super::listeners::{Audience, Knock, Stir};
 use super::pumped::Client;
 use super::respond;
 use super::running::Running;
@@ -132,8 +133,10 @@ enum Step {
     Frame(Bytes),
     /// There are no more frames: why.
     End(Refusal),
-    Joined(Listener),
+    Knocked(Knock),
     Canceled,
+    /// The proxy stops.
+    Concluded,
 }
 
 impl Pump {
@@ -203,12 +206,9 @@ impl Pump {
 
     /// Lets listeners in, once it is known of which task this is the turn.
     fn open_door(&mut self) {
-        let known = self.running.bound.as_ref().is_some_and(|bound| !bound.task_id.is_empty());
-        if known
-            && !self.audience.is_open()
-            && let Some(key) = self.running.guard.key()
-        {
-            self.audience.open(&self.exchange.core, key);
+        let bound = self.running.bound.as_ref().filter(|bound| !bound.task_id.is_empty());
+        if let (Some(bound), Some(key), false) = (bound, self.running.guard.key(), self.audience.is_open()) {
+            self.audience.open(&self.exchange.core, (key, bound.task_id.clone()));
         }
     }
 
@@ -230,9 +230,17 @@ impl Pump {
                 Step::Frame(data) if self.is_for_nobody(data.len()) => return self.give_up().await,
                 Step::Frame(data) => self.splitter.push(&data),
                 Step::End(why) => return Cut::Early(why),
-                Step::Joined(listener) => self.admit(listener),
+                Step::Knocked(knock) => {
+                    if let Next::Done = self.knocked(knock).await {
+                        return Cut::Closed;
+                    }
+                }
                 Step::Canceled => {
                     self.cancel().await;
+                    return Cut::Dropped;
+                }
+                Step::Concluded => {
+                    self.conclude().await;
                     return Cut::Dropped;
                 }
             }
@@ -251,11 +259,12 @@ impl Pump {
         let idle = self.exchange.core.policy.timeouts.idle;
         let end = self.heard_at + idle;
         let frame = self.running.guard.renewing(next_frame(body, &self.client, end));
-        let stir = self.audience.stir(self.wish.as_ref());
+        let stir = self.exchange.core.concluding.run_until_cancelled(self.audience.stir(self.wish.as_ref()));
         let step = match select(std::pin::pin!(frame), std::pin::pin!(stir)).await {
             Either::Left((frame, _)) => frame,
-            Either::Right((Stir::Joined(listener), _)) => Step::Joined(listener),
-            Either::Right((Stir::Canceled, _)) => Step::Canceled,
+            Either::Right((Some(Stir::Knocked(knock)), _)) => Step::Knocked(knock),
+            Either::Right((Some(Stir::Canceled), _)) => Step::Canceled,
+            Either::Right((None, _)) => Step::Concluded,
         };
         if matches!(step, Step::Frame(_)) {
             self.heard_at = Instant::now();

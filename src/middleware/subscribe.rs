@@ -16,12 +16,12 @@ use super::acquire::SUPERSEDED;
 use super::body::ReplyBody;
 use super::core::timestamp;
 use super::guard::Guard;
-use super::listeners::{BACKLOG, Heard, Listener};
+use super::listeners::{BACKLOG, Heard, Knock, Listener};
 use super::operate::{Subject, originals};
 use super::pumped::Client;
-use super::respond;
 use super::send::{Exchange, Outcome, wrapped};
 use super::stream::{COMMENT, KEEP_ALIVE, Origin, Pump};
+use super::{recorded, respond};
 use crate::a2a::{Binding, Call, Dialect, State, Voice};
 use crate::conversation::policy::{Mode, UnknownIds};
 use crate::conversation::principal::ContextKey;
@@ -60,6 +60,16 @@ impl Exchange {
     }
 
     fn subscription(self, task: String, call: &Call<'_, '_>) -> Response<ReplyBody> {
+        self.subscription_beside(task, call, std::future::pending())
+    }
+
+    /// What a client hears that listens to the turn of `task`, while something else is done beside, for as long as it listens.
+    pub(super) fn subscription_beside(
+        self,
+        task: String,
+        call: &Call<'_, '_>,
+        beside: impl Future<Output = ()> + Send + 'static,
+    ) -> Response<ReplyBody> {
         let core = Arc::clone(&self.core);
         let (out, pieces) = Client::new();
         let subscription = Subscription {
@@ -71,7 +81,14 @@ impl Exchange {
             out,
             began: false,
         };
-        respond::stream(core.pumped(Box::pin(subscription.run()), pieces))
+        let work = async move {
+            let beside = async {
+                beside.await;
+                std::future::pending::<()>().await;
+            };
+            select(std::pin::pin!(subscription.run()), std::pin::pin!(beside)).await;
+        };
+        respond::stream(core.pumped(Box::pin(work), pieces))
     }
 }
 
@@ -98,34 +115,43 @@ enum Listened {
 
 impl Subscription {
     async fn run(mut self) {
+        let concluding = self.exchange.core.concluding.clone();
+        match concluding.run_until_cancelled(self.follow()).await {
+            Some(Ok(Some((guard, subject, pending)))) => self.read(guard, &subject, pending).await,
+            Some(Ok(None)) => {}
+            Some(Err(refusal)) => self.refuse(&refusal).await,
+            None => self.refuse(&Refusal::stopping()).await,
+        }
+    }
+
+    /// Tells the client of the turn until it ends; the turn itself, where nobody else reads it any more.
+    async fn follow(&mut self) -> Result<Option<(Guard, Subject, Pending)>, Refusal> {
         loop {
-            let subject = match self.exchange.subject(&self.task).await {
-                Ok(Some(subject)) => subject,
-                Ok(None) => return self.refuse(&Refusal::task_not_found()).await,
-                Err(refusal) => return self.refuse(&refusal).await,
+            let subject = self.exchange.subject(&self.task).await?.ok_or_else(Refusal::task_not_found)?;
+            let Some((in_flight, pending)) = subject.pending.clone() else {
+                self.tell_end(&subject).await?;
+                return Ok(None);
             };
-            let Some((in_flight, pending)) = subject.pending.clone() else { return self.tell_end(&subject).await };
             if pending.idle {
-                match self.exchange.take(&subject, in_flight.token).await {
-                    Ok(Some(guard)) if in_flight.superseded => {
+                match self.exchange.take(&subject, in_flight.token).await? {
+                    Some(guard) if in_flight.superseded => {
                         let context = Arc::clone(&subject.found.context);
                         self.exchange.set_apart(guard, context, pending, SUPERSEDED).await;
                         continue;
                     }
-                    Ok(Some(guard)) => return self.read(guard, &subject, pending).await,
+                    Some(guard) => return Ok(Some((guard, subject, pending))),
                     // Somebody else was faster.
-                    Ok(None) => {}
-                    Err(refusal) => return self.refuse(&refusal).await,
+                    None => {}
                 }
             } else if !self.began
                 && pending.opening.voice().is_like(&self.voice)
-                && let Listened::Out = self.listen(&subject.found.key).await
+                && let Listened::Out = self.listen(subject.found.key.clone()).await
             {
-                return;
+                return Ok(None);
             }
             // One who fell behind would get a reply with a hole in it: the end is told from the record.
             if self.wait(&subject, &in_flight, &pending).await.is_err() {
-                return;
+                return Ok(None);
             }
         }
     }
@@ -140,12 +166,12 @@ impl Subscription {
         pump.run(None).await;
     }
 
-    async fn listen(&mut self, key: &ContextKey) -> Listened {
-        let Some(entry) = self.exchange.core.readers.of(key) else { return Listened::Alone };
+    async fn listen(&mut self, key: ContextKey) -> Listened {
+        let Some(entry) = self.exchange.core.readers.of(&(key, self.task.clone())) else { return Listened::Alone };
         let (out, mut events) = mpsc::channel(BACKLOG);
         let behind = Arc::new(AtomicUsize::new(0));
         let listener = Listener { binding: self.binding.clone(), fresh: !self.began, out, behind: Arc::clone(&behind) };
-        if entry.send(listener).await.is_err() {
+        if entry.send(Knock::Listens(listener)).await.is_err() {
             return Listened::Alone;
         }
         loop {
@@ -194,13 +220,14 @@ impl Subscription {
     }
 
     /// The turn has settled: its end from the record. A client that was told nothing yet gets the task alone.
-    async fn tell_end(&mut self, subject: &Subject) {
+    async fn tell_end(&mut self, subject: &Subject) -> Result<(), Refusal> {
         let found = &subject.found;
         let recorded = found.context.task(&self.task).and_then(|task| Some((task, recorded_turn(subject, task)?)));
-        let Some((task, turn)) = recorded else { return self.refuse(&Refusal::task_not_found()).await };
+        let (task, turn) = recorded.ok_or_else(Refusal::task_not_found)?;
         if !self.began {
             let task = self.exchange.recorded_task(found, &turn, self.dialect, None, true);
-            return self.tell("task", &task).await;
+            self.tell("task", &task).await;
+            return Ok(());
         }
         let chain = found.context.chain(task, turn.attempt, None);
         let view = View {
@@ -229,6 +256,7 @@ impl Subscription {
             self.tell("artifactUpdate", &piece).await;
         }
         self.tell("statusUpdate", &closing).await;
+        Ok(())
     }
 
     async fn tell(&mut self, name: &str, noun: &str) {
@@ -248,7 +276,5 @@ impl Subscription {
 
 /// The turn with which a task settled, as it was recorded.
 fn recorded_turn(subject: &Subject, task: &ClientTask) -> Option<Turn> {
-    let context = &subject.found.context;
-    let failed = context.failed_turn_of(task).filter(|_| task.state != State::InputRequired);
-    failed.or_else(|| context.newest_turn_of(task))
+    recorded::newest_turn(&subject.found.context, task)
 }

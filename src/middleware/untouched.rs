@@ -13,6 +13,7 @@ use super::acquire::Acquired;
 use super::agent::AgentBody;
 use super::body::ReplyBody;
 use super::pumped::Client;
+use super::queue::Patience;
 use super::reply::Reply;
 use super::running::Running;
 use super::send::{Exchange, Outcome};
@@ -75,13 +76,14 @@ impl Exchange {
     /// The turn that a message would begin; `None` where it would have been refused, or is none of this proxy's.
     async fn observed(&mut self, send: &Send<'_, '_>) -> Option<Running> {
         let place = self.place(send).await.ok()?;
-        let (mut guard, context) = match self.acquire(send, &place).await.ok()? {
+        let (mut guard, context) = match self.acquire(send, &place, &Patience::none()).await.ok()? {
             Acquired::Granted(guard, context) => (guard, context),
             Acquired::Joined(mut guard, ..) => {
                 guard.release().await;
                 return None;
             }
-            Acquired::Busy(_) => {
+            Acquired::Read(_) => return None,
+            Acquired::Busy(_) | Acquired::Stopped(_) => {
                 tracing::info!(
                     route = self.route.as_str(),
                     "would have refused a send: a turn is in flight in its context"
@@ -90,23 +92,13 @@ impl Exchange {
             }
         };
         let secret = self.core.store.secret();
-        let plan = Plan {
-            context: &context,
-            context_id: (!place.provisional).then_some(&*place.key.context_id),
-            task: None,
-            follows: None,
-            references: &[],
-            policy: &self.core.policy,
-            active: self.active,
-            secret: &secret,
-            now: self.core.now(),
-        };
+        let plan = Plan { key: (!place.provisional).then_some(&place.key), ..self.plan(&context, &secret) };
         let Ok(opened) = open(send, &plan) else {
             tracing::info!(route = self.route.as_str(), "would have refused a send: it is too large");
             guard.release().await;
             return None;
         };
-        let context_id = plan.context_id.map(str::to_owned);
+        let context_id = plan.context_id().map(str::to_owned);
         let turn = self.machine(&context, opened.opening, opened.chain);
         Some(Running::begun(guard, context, turn, context_id, opened.injected))
     }

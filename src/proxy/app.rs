@@ -20,6 +20,7 @@ use super::{RouteService, SetupError, cors, headers, refusal};
 use crate::config::{Listener, Route};
 use crate::conversation::principal::{RouteId, Unidentified};
 use crate::middleware::{BoxError, ReplyBody, RequestBody};
+use crate::push::Callback;
 
 /// What serves a route.
 #[derive(Clone, Debug)]
@@ -123,7 +124,8 @@ impl Mounted {
     ) -> BoxFuture<'static, Result<Response<ReplyBody>, Infallible>> {
         headers::arrive(&mut request, scheme);
         let principal = self.identification.principal(request.headers());
-        let is_call = request.method() == Method::POST;
+        // An agent that pushes is no caller.
+        let is_call = request.method() == Method::POST && Callback::name_in(request.uri().path()).is_none();
         let extensions = request.extensions_mut();
         extensions.insert(self.id.clone());
         match principal {

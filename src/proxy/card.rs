@@ -14,7 +14,7 @@ use super::{RouteService, SetupError, Upstream, chain};
 use crate::a2a::Dialect;
 use crate::a2a::card::{self, Binding, Located, Places, Seen, Serves};
 use crate::config::Route;
-use crate::middleware::{BoxError, CardRewrite, ReplyBody, RequestBody, decode};
+use crate::middleware::{AgentPushes, BoxError, CardRewrite, ReplyBody, RequestBody, decode};
 
 /// A card larger than this is none.
 const LARGEST: usize = 4 << 20;
@@ -34,6 +34,10 @@ struct Inner {
     /// The public URL of the route; known once the listener is bound.
     base: OnceLock<String>,
     rules: String,
+    /// Whether the proxy pushes.
+    pushes: bool,
+    /// Whether the agent does, as its card says.
+    agent_pushes: AgentPushes,
     /// The last card that anybody might see, for when the agent is down.
     last: Mutex<Option<Fetched>>,
 }
@@ -88,6 +92,8 @@ impl Cards {
             located,
             base: OnceLock::new(),
             rules: rules(route),
+            pushes: route.relays_push(),
+            agent_pushes: AgentPushes::default(),
             last: Mutex::default(),
         };
         let seen = inner.look().await;
@@ -104,6 +110,11 @@ impl Cards {
     pub fn set_base(&self, base: &str) {
         // Only the first call counts: a listener is bound once.
         let _ = self.0.base.set(base.to_owned());
+    }
+
+    /// Whether the agent pushes, as its card says now and later.
+    pub fn agent_pushes(&self) -> AgentPushes {
+        self.0.agent_pushes.clone()
     }
 
     /// What is lost of the card when the proxy shows it; or why nothing of it can be shown.
@@ -149,7 +160,7 @@ impl Inner {
             bindings: &[Binding::JsonRpc, Binding::HttpJson],
             dialects,
             streaming: true,
-            push: false,
+            push: self.pushes,
             rules: &self.rules,
         }
     }
@@ -160,9 +171,15 @@ impl Inner {
 
     async fn look(&self) -> Result<Seen, String> {
         let fetched = self.fetch(&HeaderMap::new()).await.map_err(|error| error.to_string())?;
-        let seen = card::read(&fetched.1, &self.places()).map_err(|error| error.to_string());
+        let seen = self.read(&fetched);
         self.keep(fetched);
         seen
+    }
+
+    fn read(&self, fetched: &Fetched) -> Result<Seen, String> {
+        let seen = card::read(&fetched.1, &self.places()).map_err(|error| error.to_string())?;
+        self.agent_pushes.set(seen.push);
+        Ok(seen)
     }
 
     async fn serve(&self, method: &Method, asked: &HeaderMap) -> Response<ReplyBody> {
@@ -171,6 +188,8 @@ impl Inner {
                 Ok(shown) => {
                     let answer = answer(method, asked, &fetched.0, &shown.body);
                     if is_for_all(asked, &fetched.0) {
+                        // An agent that was down when the proxy started, or has learned to push.
+                        let _ = self.read(&fetched);
                         self.keep(fetched);
                     }
                     return answer;

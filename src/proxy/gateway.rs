@@ -6,22 +6,31 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::future::{FutureExt, try_join_all};
+use tokio::sync::Notify;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tower_layer::Layer;
 
 use super::card::{Cards, Discovered};
+use super::push::Courier;
 use super::{DrainOutcome, Mount, Proxy, RouteService, SetupError};
 use crate::a2a::card::Seen;
 use crate::config::{Config, Identity, Route};
 use crate::conversation::policy::Mode;
-use crate::middleware::ConversationLayer;
+use crate::middleware::{ConversationLayer, Relay};
 use crate::store::{Memory, MemoryLimits, Store};
+
+/// How long, after connections were cut, leases may take to be given back.
+const GIVING_BACK: Duration = Duration::from_millis(500);
 
 /// A proxy that listens, with the layers whose turns outlive their requests.
 #[derive(Debug)]
 pub struct Gateway {
     proxy: Proxy,
     layers: Vec<ConversationLayer>,
+    /// `None` where no route relays push notifications.
+    courier: Option<Courier>,
     drain: Duration,
     report: String,
 }
@@ -36,23 +45,39 @@ impl Gateway {
         for (route, found) in config.routes.iter_mut().zip(&found) {
             route.upstream.url = found.base.clone();
         }
-        let store = memory(&config);
+        let store = store(&config).await?;
         let mut layers = Vec::new();
+        let mut relays = Vec::new();
+        let wake = Arc::new(Notify::new());
         let mut cards = found.iter().map(|found| &found.cards);
         let proxy = Proxy::bind(&config, &store.secret(), |route, upstream| {
             let layer = ConversationLayer::new(route.policy.clone(), Arc::clone(&store));
             let Some(cards) = cards.next() else { return Mount { agent: layered(&layer, upstream), card: None } };
-            let layer = layer.with_card(cards.rewriting());
+            let mut layer = layer.with_card(cards.rewriting());
+            if route.relays_push() {
+                let relay = relay(&config, cards, &wake);
+                layer = layer.with_push(Arc::clone(&relay));
+                relays.push((route.prefix.clone(), relay));
+            }
             layers.push(layer.clone());
             Mount { agent: layered(&layer, upstream), card: Some(cards.service()) }
         })
         .await?;
+        let agents = config.agent_base(proxy.local_addr(), proxy.public_url());
+        for (route, layer) in config.routes.iter().zip(&layers) {
+            layer.reached_at(&format!("{agents}{}", route.prefix));
+        }
         let public = proxy.public_url().to_string();
         for (route, found) in config.routes.iter().zip(&found) {
             found.cards.set_base(&format!("{}{}", public.trim_end_matches('/'), route.prefix));
         }
+        let agents = config.agent_base(proxy.local_addr(), proxy.public_url());
+        for (prefix, relay) in &relays {
+            relay.set_base(&format!("{agents}{prefix}"));
+        }
+        let courier = (!relays.is_empty()).then(|| Courier::new(&config.push, store, wake)).transpose()?;
         let report = report(&config, &proxy, &found);
-        Ok(Self { proxy, layers, drain: config.listener.drain, report })
+        Ok(Self { proxy, layers, courier, drain: config.listener.drain, report })
     }
 
     /// Where it listens, which agents and dialects it found, which store, which identity rule, and what to know about it: for people, a line
@@ -74,27 +99,48 @@ impl Gateway {
             shutdown.await;
             let _ = asked.set(Instant::now());
         };
-        let outcome = self.proxy.serve(shutdown, end.clone()).await;
-        if outcome != DrainOutcome::Finished {
-            return outcome;
-        }
+        let stop = CancellationToken::new();
+        let courier = self.courier.map(|courier| AbortOnDropHandle::new(tokio::spawn(courier.run(stop.clone()))));
+        let layers = &self.layers;
+        let conclude = || layers.iter().for_each(ConversationLayer::conclude);
+        let outcome = self.proxy.serve(shutdown, end.clone(), conclude).await;
         let rest = async {
             for layer in &self.layers {
                 layer.drained().await;
             }
+            stop.cancel();
+            if let Some(courier) = courier {
+                let _ = courier.await;
+            }
         };
         let left = self.drain.saturating_sub(asked.get().map(Instant::elapsed).unwrap_or_default());
-        tokio::select! {
+        // Leases of what was cut are given back, which is soon done.
+        let left = if outcome == DrainOutcome::Finished { left } else { GIVING_BACK };
+        let done = tokio::select! {
             biased;
-            () = rest => DrainOutcome::Finished,
-            () = tokio::time::sleep(left) => DrainOutcome::Unfinished,
-            () = end => DrainOutcome::Unfinished,
-        }
+            () = rest => true,
+            () = tokio::time::sleep(left) => false,
+            () = end => false,
+        };
+        if done || outcome != DrainOutcome::Finished { outcome } else { DrainOutcome::Unfinished }
     }
+}
+
+fn relay(config: &Config, cards: &Cards, wake: &Arc<Notify>) -> Arc<Relay> {
+    let push = &config.push;
+    Arc::new(Relay::new(push.webhooks.clone(), push.outbox, cards.agent_pushes(), Arc::clone(wake)))
 }
 
 fn layered(layer: &ConversationLayer, upstream: super::Upstream) -> RouteService {
     RouteService::new(layer.layer(upstream))
+}
+
+async fn store(config: &Config) -> Result<Arc<dyn Store>, SetupError> {
+    #[cfg(feature = "redis")]
+    if let Some(url) = &config.store.redis {
+        return super::redis::open(url, &config.store).await;
+    }
+    Ok(memory(config))
 }
 
 fn memory(config: &Config) -> Arc<dyn Store> {
@@ -124,6 +170,11 @@ fn report(config: &Config, proxy: &Proxy, found: &[Discovered]) -> String {
             "  callers: {}",
             callers(&route.identity, proxy.local_addr().ip().to_canonical().is_loopback())
         );
+    }
+    #[cfg(feature = "redis")]
+    if let Some(url) = &config.store.redis {
+        let _ = writeln!(out, "store: {}", super::redis::place(url));
+        return out;
     }
     let _ = writeln!(
         out,
@@ -168,7 +219,10 @@ fn callers(identity: &Identity, loopback: bool) -> String {
             "told apart by their Authorization header; those without are forwarded without conversation".to_owned()
         }
         (Identity::Header(name), _) => {
-            format!("told apart by the header {name}, which a trusted proxy in front must set")
+            format!(
+                "told apart by the header {name}, which a trusted proxy in front must set; those without are forwarded without \
+                 conversation"
+            )
         }
         (Identity::Anonymous, _) => "all one principal: whoever knows a contextId can go on with it".to_owned(),
     }

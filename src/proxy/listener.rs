@@ -31,6 +31,9 @@ const RESPITE: Duration = Duration::from_millis(100);
 /// request. hyper has one limit for this and for the head that follows.
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 
+/// How long what was concluded may take to reach its clients.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// How often an HTTP/2 client is asked whether it still lives.
 const H2_PING: Duration = Duration::from_secs(30);
 
@@ -80,12 +83,13 @@ impl Server {
     }
 
     /// Serves each connection with a clone of `app` until `shutdown`. Then no connection is accepted, running requests finish within the
-    /// listener's `drain`, and the rest is cut; `at_once` cuts them earlier.
+    /// listener's `drain`; `conclude` is to end the rest with an answer, and what is left is cut. `at_once` cuts all of them earlier.
     pub async fn serve<A>(
         self,
         app: A,
         shutdown: impl Future<Output = ()>,
         at_once: impl Future<Output = ()>,
+        conclude: impl FnOnce(),
     ) -> DrainOutcome
     where
         A: Service<Request<Inflow>, Response = Response<ReplyBody>> + Clone + Send + 'static,
@@ -101,14 +105,23 @@ impl Server {
             () = self.accept(app, &connections, &open) => {}
         }
         let finished = open.shutdown();
-        tokio::pin!(finished);
-        tokio::select! {
+        tokio::pin!(finished, at_once);
+        let hurried = tokio::select! {
             biased;
             () = &mut finished => return DrainOutcome::Finished,
-            () = tokio::time::sleep(drain) => {}
-            () = at_once => {}
-        }
+            () = tokio::time::sleep(drain) => false,
+            () = &mut at_once => true,
+        };
         let left = limit - slots.available_permits();
+        if !hurried {
+            conclude();
+            tokio::select! {
+                biased;
+                () = at_once => {}
+                () = &mut finished => return DrainOutcome::Cut(left),
+                () = tokio::time::sleep(LAST_WORDS) => {}
+            }
+        }
         connections.cut.cancel();
         finished.await;
         DrainOutcome::Cut(left)

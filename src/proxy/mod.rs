@@ -21,6 +21,9 @@ pub mod health;
 pub mod identity;
 pub mod inflow;
 pub mod listener;
+pub mod push;
+#[cfg(feature = "redis")]
+mod redis;
 pub mod refusal;
 pub mod route;
 pub mod service;
@@ -61,6 +64,10 @@ pub enum SetupError {
     /// Browsers refuse this combination, and rightly so.
     #[error("credentials cannot be allowed to every origin")]
     CredentialsForAll,
+    /// The Redis or Valkey that is to keep conversations cannot be used.
+    #[cfg(feature = "redis")]
+    #[error("cannot keep conversations in Redis")]
+    Redis(#[from] crate::store::redis::ConnectError),
 }
 
 /// An error with what stands behind it, each said once.
@@ -116,13 +123,19 @@ impl Proxy {
         &self.public
     }
 
-    /// Serves until `shutdown`, then lets running requests finish. `at_once` ends the wait for them.
-    pub async fn serve(self, shutdown: impl Future<Output = ()>, at_once: impl Future<Output = ()>) -> DrainOutcome {
+    /// Serves until `shutdown`, then lets running requests finish. When they were waited for long enough, `conclude` is called to end them with
+    /// an answer; `at_once` cuts them without.
+    pub async fn serve(
+        self,
+        shutdown: impl Future<Output = ()>,
+        at_once: impl Future<Output = ()>,
+        conclude: impl FnOnce(),
+    ) -> DrainOutcome {
         let health = self.app.health().clone();
         let shutdown = async move {
             shutdown.await;
             health.drain();
         };
-        self.server.serve(self.app, shutdown, at_once).await
+        self.server.serve(self.app, shutdown, at_once, conclude).await
     }
 }

@@ -21,6 +21,8 @@ pub struct PushConfig {
     pub schemes: Vec<String>,
     /// The credentials for the first of them.
     pub credentials: Option<String>,
+    /// Whether the client activated the extension when it made the configuration.
+    pub active: bool,
 }
 
 /// A change of the configurations of a context.

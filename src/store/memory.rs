@@ -99,8 +99,8 @@ impl Memory {
         u64::try_from(self.limits.ttl.as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn found(slot: &Slot, state: &State) -> Found {
-        Found { key: slot.key(state), context: state.context.clone(), in_flight: state.in_flight() }
+    fn found(slot: &Slot, state: &State, task: Option<&str>) -> Found {
+        Found { key: slot.key(state), context: state.context.clone(), in_flight: state.in_flight(task) }
     }
 
     /// Principals are told apart before the record is looked at: one of another is as quickly not found as one that does not exist.
@@ -111,7 +111,7 @@ impl Memory {
         }
         let mut state = slot.lock();
         let key = slot.key(&state);
-        (self.is_there(&slot, &mut state, &key) && state.knows(id)).then(|| Self::found(&slot, &state))
+        (self.is_there(&slot, &mut state, &key) && state.knows(id)).then(|| Self::found(&slot, &state, Some(id)))
     }
 }
 
@@ -144,7 +144,7 @@ impl Store for Memory {
     }
 
     fn context<'a>(&'a self, key: &'a ContextKey) -> Answer<'a, Option<Found>> {
-        Box::pin(async move { Ok(self.within(key, |slot, state| Self::found(slot, state))) })
+        Box::pin(async move { Ok(self.within(key, |slot, state| Self::found(slot, state, None))) })
     }
 
     fn by_task<'a>(&'a self, route: &'a RouteId, principal: &'a Principal, id: &'a str) -> Answer<'a, Option<Found>> {

@@ -1,9 +1,12 @@
 //! What is kept, and who may run a turn: one trait, so that memory, disk and Redis differ only inside.
 //!
-//! A context carries at most one lease: the right to run a turn in it. Every verb is atomic. Times are arguments, in milliseconds since 1970;
+//! A context carries at most one lease, the right to run a turn in it, but where turns may run [beside](Share::Beside) one another. Every verb
+//! is atomic. Times are arguments, in milliseconds since 1970;
 //! so is all randomness. A store that cannot answer says so; it never answers from less than it knows.
 
 mod memory;
+#[cfg(feature = "redis")]
+pub mod redis;
 mod rules;
 #[cfg(test)]
 mod suite;
@@ -57,12 +60,23 @@ pub struct Begin {
     pub fence: String,
     /// Takes over the unsettled turn that holds this token, rather than being refused by it.
     pub take: Option<u64>,
+    /// Which turns in flight it bears beside it.
+    pub share: Share,
     /// Now.
     pub now: u64,
     /// When the lease expires that nobody renews.
     pub until: u64,
     /// How long, in milliseconds, a turn may stay unsettled that the agent knows of.
     pub max_turn: u64,
+}
+
+/// Which turns in flight a turn bears beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// None: one turn at a time.
+    Alone,
+    /// Those of other tasks than this one, which it answers: A2A's own parallel tasks.
+    Beside(Option<String>),
 }
 
 /// What a request for the lease comes to.
@@ -131,7 +145,7 @@ pub struct Found {
     pub key: ContextKey,
     /// The context as it is.
     pub context: Arc<Context>,
-    /// The turn in flight there.
+    /// The turn in flight there: of several that of the task which was asked for, else the one that began first.
     pub in_flight: Option<InFlight>,
 }
 
@@ -181,7 +195,8 @@ pub struct Delivery {
 /// State, and the right to change it.
 pub trait Store: Send + Sync + 'static {
     /// Takes the lease on a context and reads it, in one step; makes the context where there is none. An expired lease is free, unless the
-    /// agent knows its turn (it is bound): then only [`Begin::take`] or the end of `max_turn` frees it.
+    /// agent knows its turn (it is bound): then only [`Begin::take`] or the end of `max_turn` frees it. [`Share::Beside`] is refused by a turn of
+    /// the same task alone; a turn takes its number when it settles, so that those beside one another stand in the order in which they ended.
     fn begin(&self, begin: Begin) -> Answer<'_, Begun>;
 
     /// Ties the agent's ids to the client's, before the first byte goes out that shows them; moves a provisional context to its contextId. An

@@ -1,12 +1,14 @@
-//! What the verbs do to a context and the turn in flight in it: the same for every store. Pure: a store brings atomicity, and the index that
+//! What the verbs do to a context and the turns in flight in it: the same for every store. Pure: a store brings atomicity, and the index that
 //! says which context knows an id.
 
 mod live;
+mod lives;
 mod page;
 mod settle;
 mod tie;
 
 pub(super) use self::live::Live;
+pub(super) use self::lives::{Lives, in_flight};
 pub(super) use self::page::Page;
 pub(super) use self::settle::settle;
 pub(super) use self::tie::{is_fresh, supersede, task_of};
@@ -25,9 +27,9 @@ pub(super) fn was_upstream(task: &ClientTask, id: &str) -> bool {
 }
 
 /// Whether the client knows a task under this id here.
-pub(super) fn knows(context: &Context, live: Option<&Live>, id: &str) -> bool {
-    let bound = live.and_then(Live::shown);
-    bound.is_some_and(|bound| bound.task_id == id) || context.task(id).is_some()
+pub(super) fn knows(context: &Context, lives: &[Live], id: &str) -> bool {
+    let mut bound = lives.iter().filter_map(Live::shown);
+    bound.any(|bound| bound.task_id == id) || context.task(id).is_some()
 }
 
 /// Whether nothing of a conversation is left: then it goes with its turn.

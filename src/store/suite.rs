@@ -1,5 +1,6 @@
 //! What every store must do: one suite over memory, disk and Redis. Times are passed in; every behaviour has a store of its own.
 
+mod beside;
 mod binding;
 mod crowd;
 mod lease;
@@ -13,7 +14,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::{Begin, Begun, Bind, InFlight, Lease, ListQuery, Pending, Store};
+use super::{Begin, Begun, Bind, InFlight, Lease, ListQuery, Pending, Share, Store};
 use crate::a2a::{Dialect, Part, State};
 use crate::context::{Context, Settlement, TaskChange};
 use crate::conversation::digest::Digest;
@@ -41,9 +42,15 @@ use behaviours;
 /// Runs the table, every behaviour on a new store, and names what does not hold.
 pub(super) async fn table(make: impl Fn() -> Arc<dyn Store>) {
     let mut broken = Vec::new();
-    for (name, behaviour) in
-        [lease::BEHAVIOURS, binding::BEHAVIOURS, listing::BEHAVIOURS, notes::BEHAVIOURS, outbox::BEHAVIOURS].concat()
-    {
+    let tables = [
+        lease::BEHAVIOURS,
+        beside::BEHAVIOURS,
+        binding::BEHAVIOURS,
+        listing::BEHAVIOURS,
+        notes::BEHAVIOURS,
+        outbox::BEHAVIOURS,
+    ];
+    for (name, behaviour) in tables.concat() {
         let store = make();
         if tokio::spawn(async move { behaviour(&*store).await }).await.is_err() {
             broken.push(name);
@@ -71,7 +78,16 @@ pub(super) fn key(principal: &str, context: &str) -> ContextKey {
 
 pub(super) fn ask(key: &ContextKey, now: u64) -> Begin {
     let until = now + LEASE;
-    Begin { key: key.clone(), provisional: false, fence: "f".into(), take: None, now, until, max_turn: MAX_TURN }
+    Begin {
+        key: key.clone(),
+        provisional: false,
+        fence: "f".into(),
+        take: None,
+        share: Share::Alone,
+        now,
+        until,
+        max_turn: MAX_TURN,
+    }
 }
 
 pub(super) fn provisional(key: &ContextKey, now: u64) -> Begin {

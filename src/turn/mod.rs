@@ -19,7 +19,7 @@ pub use show::{Told, View, continuation, task_of_message};
 use crate::a2a::{Dialect, Endpoint, Message, Part, Payload, Role, Shape, State, Voice, text_of};
 use crate::context::{Settlement, TaskChange};
 use crate::conversation::digest::Digest;
-use crate::conversation::policy::{HistoryPolicy, Policy, QuestionText};
+use crate::conversation::policy::{HistoryPolicy, Mode, Policy, QuestionText};
 use crate::conversation::question::{self, Decision, Reason};
 use crate::conversation::record;
 use crate::conversation::reply::{self, Heard, Hearing, Rebuilt};
@@ -211,15 +211,17 @@ impl Turn {
         })
     }
 
-    /// Ends the turn as the agent ended it. `question_id` becomes the messageId of a question that has none of its own.
-    pub fn close(&mut self, bound: &Bound, now: u64, question_id: &str) -> Settlement {
+    /// Ends the turn as the agent ended it. `question_id` becomes the messageId of a question that has none of its own, `task_id` the id of the
+    /// task that a bare message becomes where it asks and the route makes a task of it.
+    pub fn close(&mut self, bound: &Bound, now: u64, question_id: &str, task_id: &str) -> Settlement {
         let state = self.state.unwrap_or(State::Failed);
         let rebuilt = self.without_markers(self.rebuilt());
         let mut turn = self.record(&rebuilt, bound, state, now);
         if state == State::Completed {
-            self.decide(&mut turn, question_id);
+            self.decide(&mut turn, question_id, task_id);
         }
-        self.settlement(turn, bound, now)
+        let bound = Bound { task_id: turn.task.clone(), ..bound.clone() };
+        self.settlement(turn, &bound, now)
     }
 
     /// Ends the turn as failed, whatever was heard: a cut reply, a lost lease. `why` is what the status message says.
@@ -290,17 +292,22 @@ impl Turn {
         reply::keep(heard, &self.chain.artifact_id(&heard.id))
     }
 
-    fn decide(&self, turn: &mut transcript::Turn, question_id: &str) {
+    fn decide(&self, turn: &mut transcript::Turn, question_id: &str, task_id: &str) {
         let parts = turn.reply_parts();
         let text = text_of(&parts);
         let data = parts.iter().find_map(|part| if let Part::Data(json) = part { Some(&**json) } else { None });
         let metadata = self.signal.as_deref();
-        let asked = question::Reply { text: &text, data: data.filter(|_| text.is_empty()), metadata };
+        let from = turn.reply.from.iter().filter_map(|at| turn.artifacts.get(*at as usize));
+        let names: Vec<_> = from.filter_map(|artifact| artifact.name.as_deref()).collect();
+        let asked = question::Reply { text: &text, data: data.filter(|_| text.is_empty()), metadata, names: &names };
         let decision = question::decide(&asked, &self.opening.user_text, &self.policy.rewrite.question, self.rewrites);
         turn.decided =
             Some(Decided { rewritten: decision.waiting, reason: decision.reason, expected: decision.expected });
         unmark(turn, show::markers(&self.policy));
         if decision.waiting {
+            if turn.task.is_empty() && self.policy.rewrite.wrap_message && self.policy.mode == Mode::Converse {
+                task_id.clone_into(&mut turn.task);
+            }
             // A message keeps its own state of affairs: there is no task to say `input-required` of.
             turn.state = if turn.task.is_empty() { State::Completed } else { State::InputRequired };
             turn.reply.question = self.question_text(&decision, &text);

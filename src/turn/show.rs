@@ -4,12 +4,12 @@ use crate::a2a::{
     self, ArtifactUpdate, Dialect, EXTENSION_URI, Message, Part, Payload, Role, State, StatusUpdate, Task, message,
     text_of, write_parts,
 };
-use crate::conversation::policy::{HistoryPolicy, Policy};
+use crate::conversation::policy::Policy;
 use crate::conversation::question::{self, Level};
-use crate::conversation::record::{self, DATA_MEMBER};
+use crate::conversation::record::{self, DATA_MEMBER, POINTER, RECORD};
 use crate::conversation::transcript::{Artifact, Kept, Source, Turn};
 use crate::json::{Doc, Edits, Kind, Value, quote};
-use crate::task::Chain;
+use crate::task::{Chain, Said, both_sides, said};
 
 /// The markers that are looked for, which are none where nothing is to be recognised.
 pub(super) fn markers(policy: &Policy) -> &[String] {
@@ -94,8 +94,21 @@ impl View<'_> {
         self.artifacts(edits, task, dialect, told);
         self.status(edits, task.status, dialect, told);
         self.history(edits, task, dialect, told);
-        if let Some(continuation) = told.and_then(|told| told.continuation) {
-            set_metadata(edits, task.value, continuation);
+        self.own_entry(edits, task.value, told);
+    }
+
+    /// What stands under the extension URI: what is told; in no case a copy of what the agent was sent there.
+    fn own_entry(&self, edits: &mut Edits, owner: Value<'_, '_>, told: Option<&Told<'_>>) {
+        match told.and_then(|told| told.continuation) {
+            Some(continuation) => set_metadata(edits, owner, continuation),
+            None => self.without_copy(edits, owner),
+        }
+    }
+
+    /// Takes out a copy of what the agent was sent under the extension URI; what the agent itself says there stays.
+    fn without_copy(&self, edits: &mut Edits, owner: Value<'_, '_>) {
+        if is_copy(owner, self.fence) {
+            remove_metadata(edits, owner);
         }
     }
 
@@ -109,15 +122,14 @@ impl View<'_> {
         edits.set_string_member(update.value, "taskId", self.task_id);
         edits.set_string_member(update.value, "contextId", self.context_id);
         self.status(edits, update.status, dialect, told);
-        if let Some(continuation) = told.and_then(|told| told.continuation) {
-            set_metadata(edits, update.value, continuation);
-        }
+        self.own_entry(edits, update.value, told);
     }
 
     /// An artifact of the agent's, as the client is to see it.
     pub fn artifact(&self, artifact: Value<'_, '_>) -> String {
         let mut edits = Edits::new();
         self.artifact_id(&mut edits, artifact);
+        self.without_copy(&mut edits, artifact);
         self.unmark(&mut edits, artifact);
         edits.apply_within(artifact)
     }
@@ -126,6 +138,8 @@ impl View<'_> {
         edits.set_string_member(update.value, "taskId", self.task_id);
         edits.set_string_member(update.value, "contextId", self.context_id);
         self.artifact_id(edits, update.artifact);
+        self.without_copy(edits, update.artifact);
+        self.without_copy(edits, update.value);
     }
 
     /// A bare message has no state: what it asks, it says in its own metadata.
@@ -135,9 +149,7 @@ impl View<'_> {
             edits.set_string_member(message.value, "taskId", self.task_id);
         }
         self.unmark(edits, message.value);
-        if let Some(continuation) = told.and_then(|told| told.continuation) {
-            set_metadata(edits, message.value, continuation);
-        }
+        self.own_entry(edits, message.value, told);
     }
 
     fn artifact_id(&self, edits: &mut Edits, artifact: Value<'_, '_>) {
@@ -151,6 +163,7 @@ impl View<'_> {
     fn artifacts(&self, edits: &mut Edits, task: Task<'_, '_>, dialect: Dialect, told: Option<&Told<'_>>) {
         for artifact in task.artifacts() {
             self.artifact_id(edits, artifact);
+            self.without_copy(edits, artifact);
             if told.is_some() {
                 self.unmark(edits, artifact);
             }
@@ -178,12 +191,16 @@ impl View<'_> {
             if told.is_some() && !echoes {
                 self.unmark(edits, message.value);
             }
+            let asks = told.and_then(|told| told.turn).is_some_and(Turn::is_question);
+            if !asks && message.role() != Some(Role::User) {
+                self.without_copy(edits, message.value);
+            }
         }
         let Some(told) = told else { return };
         if let Some(state) = status.some("state") {
             edits.set_string(state, told.state.spelled(dialect));
         }
-        if let Some(turn) = told.turn.filter(|turn| turn.is_question()) {
+        if let Some(turn) = told.turn.filter(|turn| turn.is_question() && told.state == State::InputRequired) {
             match said.filter(|message| is_whole_question(*message, turn)) {
                 Some(message) => self.mark_question(edits, message, told),
                 None => edits.set_member(status, "message", &self.question(turn, dialect, told)),
@@ -221,19 +238,28 @@ impl View<'_> {
 
     fn history(&self, edits: &mut Edits, task: Task<'_, '_>, dialect: Dialect, told: Option<&Told<'_>>) {
         let entries = task.history();
+        let question = told.and_then(|told| told.turn).filter(|turn| turn.is_question());
         for entry in &entries {
             self.message_ids(edits, *entry);
-            match entry.role() {
-                Some(Role::User) => self.restore(edits, *entry, dialect),
-                _ if told.is_some() => self.unmark(edits, entry.value),
-                _ => {}
+            if entry.role() == Some(Role::User) {
+                self.restore(edits, *entry, dialect);
+                continue;
+            }
+            if told.is_some() {
+                self.unmark(edits, entry.value);
+            }
+            if question.is_none_or(|turn| entry.id().as_deref() != Some(&*turn.reply.id)) {
+                self.without_copy(edits, entry.value);
             }
         }
         if self.history_length == Some(0) {
             return;
         }
         let ids = (self.task_id, self.context_id);
-        let earlier = self.chain.messages();
+        let mut earlier = self.chain.messages();
+        if entries.is_empty() {
+            earlier.extend(told.and_then(|told| self.both_sides(told)).unwrap_or_default());
+        }
         let earlier: Vec<_> =
             earlier.iter().map(|(role, id, parts)| message(dialect, *role, id, parts, ids, None)).collect();
         let question = self.question_entry(edits, &entries, dialect, told);
@@ -246,6 +272,12 @@ impl View<'_> {
             }
             None => {}
         }
+    }
+
+    /// The two messages of a completed turn, where a history of them is wanted.
+    fn both_sides(&self, told: &Told<'_>) -> Option<Vec<Said>> {
+        let wanted = self.policy.rewrite.history_for_completed && told.state == State::Completed;
+        told.turn.filter(|turn| wanted && !turn.is_question()).map(both_sides)
     }
 
     /// The question as the last message of the history, unless the agent has it there.
@@ -388,6 +420,17 @@ fn join(edits: &mut Edits, list: Value<'_, '_>, front: &[String], back: Option<S
     }
 }
 
+/// Whether what stands under the extension URI is what was sent up: the proxy alone tells where its record is, or where it is fetched.
+fn is_copy(owner: Value<'_, '_>, fence: &str) -> bool {
+    let Some(metadata) = owner.some("metadata").filter(|metadata| metadata.kind() == Kind::Object) else {
+        return false;
+    };
+    let opened = metadata.open();
+    let Some(entry) = opened.root().get(EXTENSION_URI) else { return false };
+    let fenced = !fence.is_empty() && entry.raw().contains(fence);
+    fenced || entry.some(RECORD).is_some() || entry.some(POINTER).is_some()
+}
+
 fn set_metadata(edits: &mut Edits, owner: Value<'_, '_>, json: &str) {
     match owner.some("metadata").filter(|metadata| metadata.kind() == Kind::Object) {
         Some(metadata) => edits.set_member(metadata.open().root(), EXTENSION_URI, json),
@@ -418,10 +461,7 @@ pub(super) fn write_artifact(artifact: &Artifact, dialect: Dialect) -> String {
 /// are those of its context, `state` is what its task reads by now: an open question may have been cancelled or left behind.
 pub fn continuation(turn: &Turn, turns: &[Kept], state: State) -> String {
     let shown = turn.shown.entries(turns);
-    let policy = match turn.history_policy {
-        HistoryPolicy::None => "none",
-        HistoryPolicy::ClientSupplied => "client_supplied",
-    };
+    let policy = turn.history_policy.as_str();
     let scope = if turn.task.is_empty() { "new_task_in_context" } else { "same_task" };
     let waits = turn.task.is_empty() || state == State::InputRequired;
     let question = match turn.decided.filter(|decided| decided.rewritten && waits) {
@@ -447,9 +487,10 @@ pub fn task_of_message(view: &View<'_>, turn: &Turn, dialect: Dialect, told: &To
     let all = standing.chain(&turn.artifacts).filter(|_| view.artifacts);
     let artifacts: Vec<_> = all.map(|artifact| write_artifact(artifact, dialect)).collect();
     let ids = (view.task_id, view.context_id);
-    let mut said = view.chain.messages();
-    said.extend(crate::task::said(turn));
-    let history: Vec<_> = said.iter().map(|(role, id, parts)| message(dialect, *role, id, parts, ids, None)).collect();
+    let mut all_said = view.chain.messages();
+    all_said.extend(view.both_sides(told).unwrap_or_else(|| said(turn)));
+    let history: Vec<_> =
+        all_said.iter().map(|(role, id, parts)| message(dialect, *role, id, parts, ids, None)).collect();
     let first = view.history_length.map_or(0, |most| history.len().saturating_sub(most as usize));
     let asks = turn.is_question() && told.state == State::InputRequired;
     let status_message = match (asks, told.failure) {

@@ -30,7 +30,10 @@ impl Turn {
             members.push(format!("\"artifacts\":[{}]", artifacts.join(",")));
         }
         let state = self.state.filter(|state| !state.settles()).unwrap_or(State::Working);
-        a2a::task(dialect, ids, state, None, timestamp, &members)
+        // What an authorisation is wanted for, and where, stands there.
+        let status = self.hearing.status.as_ref().filter(|_| state == State::AuthRequired);
+        let status = status.map(|said| message(dialect, Role::Agent, &said.id, &said.parts, ids, None));
+        a2a::task(dialect, ids, state, status.as_deref(), timestamp, &members)
     }
 
     fn passed(&self, heard: &Heard, tail: &Tail) -> Vec<Part> {

@@ -17,6 +17,7 @@ fn urls(card: &Value) -> Vec<String> {
     all.filter_map(|url| url.as_str().map(str::to_owned)).collect()
 }
 
+// card-url
 #[tokio::test]
 async fn every_url_leads_to_the_proxy() {
     let agent = Agent::saying(|_| "Noted.".into());

@@ -70,7 +70,7 @@ async fn a_running_request_finishes_and_nothing_new_begins() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_stuck_is_cut_in_the_end() {
+async fn a_request_that_is_stuck_is_answered_in_the_end() {
     let (_open, gate) = watch::channel(false);
     let agent = Agent::latched(gate);
     let mut proxy = Proxy::with(&format!("[listener]\ndrain = '300ms'\n[upstream]\nurl = '{}'\n", agent.url())).await;
@@ -78,6 +78,8 @@ async fn a_request_that_is_stuck_is_cut_in_the_end() {
     wire.send(hello().bytes()).await;
     agent.called(1).await;
     proxy.signal("-TERM");
+    let answer = wire.answer("POST").await.json();
+    assert_eq!(answer["error"]["data"][0]["reason"], "PROXY_STOPPING", "{answer}");
     assert_eq!(wire.rest().await, "");
     assert_eq!(proxy.ended().await, Some(1));
     proxy.line("1 connection was cut").await;

@@ -93,8 +93,29 @@ impl Proxy {
         Self::start([OsStr::new("serve"), OsStr::new("--config"), path.as_os_str()], Some(file)).await
     }
 
+    /// With a file, and a store that others may share.
+    #[cfg(feature = "redis")]
+    pub async fn sharing(store: &str, text: &str) -> Self {
+        let file = File::new(&with_address(text));
+        let command = command(["serve", "--config", arg(&file.path()), "--store", store]);
+        Self::of_command(command, Some(file)).await
+    }
+
+    /// The same, with the certificate authorities of this file alone.
+    #[cfg(feature = "redis")]
+    pub async fn sharing_over_tls(store: &str, text: &str, authorities: &Path) -> Self {
+        let file = File::new(&with_address(text));
+        let mut command = command(["serve", "--config", arg(&file.path()), "--store", store]);
+        command.env("SSL_CERT_FILE", authorities);
+        Self::of_command(command, Some(file)).await
+    }
+
     async fn start<const N: usize>(args: [&OsStr; N], file: Option<File>) -> Self {
-        let mut child = command(args).spawn().unwrap();
+        Self::of_command(command(args), file).await
+    }
+
+    async fn of_command(mut command: Command, file: Option<File>) -> Self {
+        let mut child = command.spawn().unwrap();
         let lines = Arc::<Mutex<Vec<String>>>::default();
         let (counter, count) = watch::channel(0);
         let (noted, mut stderr) = (Arc::clone(&lines), BufReader::new(child.stderr.take().unwrap()).lines());

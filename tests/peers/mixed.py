@@ -91,7 +91,7 @@ class Mixed(talk.Talk):
             ids = [one.get("messageId") for one in task.get("history") or []]
             told.append([seen.facts(), seen.sides(), ids, (task.get("metadata") or {}).get(EXTENSION)])
         self.equal("Get tells the same in both dialects", told[0], told[1])
-        return {"task": found[0]}
+        return {"result": found[0]}
 
 
 def spelled(value, dialect):

@@ -9,7 +9,7 @@ read the agent card, then answers each line with one line:
 
     {"transport": NAME}
     {"op": "send", "text": T, "contextId": C, "taskId": K}  ->  {"events": [...]}, with "error" if the SDK raised one
-    {"op": "get", "taskId": K}                              ->  {"task": {...}}
+    {"op": "get", "taskId": K}                              ->  {"result": {...}}, or "error"
 
 With --direct there is no proxy in between (URL is the agent's own): checks that need one may then fail, and are
 counted apart as `needs`; all others must hold, which tells that agents, clients and checks work.
@@ -227,7 +227,7 @@ class Talk:
 
     def get(self, task):
         answer = self.order(op="get", taskId=task)
-        seen = Seen([{"task": answer["task"]}] if "task" in answer else [], answer.get("error"))
+        seen = Seen([{"task": answer["result"]}] if "result" in answer else [], answer.get("error"))
         self.no_leak("nothing of the record in what Get returns", answer, reply=seen.reply)
         return seen
 

@@ -41,6 +41,7 @@ async fn ids_are_changed_where_they_differ() {
     }
 }
 
+// stream-final
 #[tokio::test]
 async fn a_question_is_asked_and_answered_on_one_task() {
     let stage = Stage::default();
@@ -121,6 +122,7 @@ async fn a_stream_ends_though_the_agent_holds_it_open() {
     feed.closed().await;
 }
 
+// sse-buffering
 #[tokio::test]
 async fn an_event_arrives_before_the_next_is_sent() {
     let stage = Stage::default();

@@ -20,6 +20,7 @@ fn abort() -> Policy {
     Policy { on_disconnect: OnDisconnect::Abort, ..Policy::default() }
 }
 
+// client-gone-mid-stream
 #[tokio::test(start_paused = true)]
 async fn a_client_may_leave_at_every_event() {
     let events = [T.task("submitted"), T.status("working"), T.piece("response", "Part one ", false)];

@@ -359,3 +359,9 @@ pub async fn played(proxy: &Proxy, request: &Value) -> Vec<Value> {
     let raw = proxy.raw(request.to_string()).await;
     crate::support::events(&raw.replace("\r\n", "\n").replace('\r', "\n"))
 }
+
+/// A body that is there once `bytes` are.
+pub fn late(bytes: impl Future<Output = Result<Bytes, BoxError>> + Send + 'static) -> AgentBody {
+    let frames = futures_util::stream::once(async move { Ok(Frame::data(bytes.await?)) });
+    http_body_util::StreamBody::new(frames).boxed_unsync()
+}

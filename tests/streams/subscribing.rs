@@ -1,13 +1,16 @@
 //! Subscriptions, and tasks that are cancelled while they stream.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use a2a_multiturn::conversation::policy::Policy;
 use serde_json::{Value, json};
 
 use super::stage::{
     Known, Reader, Stage, Task03, cancel, event, goes_on, proxy, resubscribe, settles_down, state, stream_03, text_of,
+    timed,
 };
-use crate::support::{Proxy, json_response};
+use crate::support::{Proxy, get_03, json_response};
 
 const T: Task03 = Task03("u-1", "c");
 
@@ -258,4 +261,41 @@ async fn events_behind_a_marker_are_not_held_up_for_listeners() {
     let mut events = vec![snapshot];
     events.extend(subscriber.rest().await);
     assert_eq!(text_of(&events, "response"), "Name it [IN here].");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_proxy_that_stops_tells_everybody_and_loses_no_turn() {
+    let stage = Stage::default();
+    let (proxy, agent) = proxy(&stage);
+    let (feed, _nameless, _blocking) = (stage.stream(), stage.stream(), stage.stream());
+    feed.result(&T.task("submitted"));
+    let mut reader = Reader::open(&proxy, &stream_03("long job", ids())).await;
+    reader.next().await;
+    let early = Reader::open(&proxy, &stream_03("another", json!({ "contextId": "d" }))).await;
+    let mut listener = Reader::open(&proxy, &resubscribe("u-1")).await;
+    tokio::join!(listener.next(), tokio::time::timeout(Duration::from_secs(1), reader.raw())).0.unwrap();
+    let mut blocking = stream_03("blocking", json!({ "contextId": "e" }));
+    blocking["method"] = json!("message/send");
+    let (blocked, ()) = tokio::join!(proxy.call(&blocking), async {
+        while agent.sends().len() < 3 {
+            tokio::task::yield_now().await;
+        }
+        proxy.layer.conclude();
+    });
+    let is_told = |event: &Value| {
+        assert_eq!(event["error"]["data"][0]["reason"], "PROXY_STOPPING", "{event}");
+    };
+    let rest = reader.rest().await;
+    assert_eq!(rest.len(), 1);
+    is_told(&rest[0]);
+    is_told(&early.rest().await[0]);
+    is_told(&listener.rest().await[0]);
+    is_told(&blocked);
+    settles_down(&proxy).await;
+    // Whoever asks when it is back settles the turn.
+    stage.knows(Known::Task(T.with_artifact("completed", "The result.")));
+    let after = timed(&agent, Policy::default(), Arc::clone(&proxy.store));
+    assert_eq!(state(&after.call(&get_03("u-1")).await["result"]), "completed");
+    assert!(goes_on(&after, &stage, &agent, "c").await.contains("The result."));
+    goes_on(&after, &stage, &agent, "d").await;
 }

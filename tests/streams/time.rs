@@ -20,6 +20,7 @@ fn ids() -> serde_json::Value {
     json!({ "contextId": "c" })
 }
 
+// idle-timeout
 #[tokio::test(start_paused = true)]
 async fn silence_is_filled_with_comments_between_events_alone() {
     let stage = Stage::default();

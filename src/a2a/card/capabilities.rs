@@ -29,7 +29,8 @@ pub(super) fn adapt(
 ) -> Result<(), CardError> {
     let declaration = declaration(serves.rules)?;
     let Some(capabilities) = card.some("capabilities") else {
-        edits.set_member(card, "capabilities", &format!("{{\"extensions\":[{declaration}]}}"));
+        let push = if serves.push { "\"pushNotifications\":true," } else { "" };
+        edits.set_member(card, "capabilities", &format!("{{{push}\"extensions\":[{declaration}]}}"));
         return Ok(());
     };
     if capabilities.kind() != Kind::Object {
@@ -42,6 +43,10 @@ pub(super) fn adapt(
             edits.set_member(capabilities, name, "false");
             warnings.push(format!("`capabilities.{name}` is shown as false: the proxy does not serve it"));
         }
+    }
+    if serves.push {
+        // The proxy pushes what it sees, also of an agent that never does.
+        edits.set_member(capabilities, "pushNotifications", "true");
     }
     match capabilities.some("extensions") {
         None => edits.set_member(capabilities, "extensions", &format!("[{declaration}]")),

@@ -252,6 +252,7 @@ fn the_extension_stands_there_once_and_with_our_rules() {
     assert!(matches!(rewrite(b"{\"url\":\"/\"}", &at(""), &Serves { rules: "[", ..NOW }), Err(CardError::Rules)));
 }
 
+// card-signature
 #[test]
 fn nothing_to_change_means_the_same_bytes_and_else_signatures_go() {
     let card = |url: &str| {

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::path::decoded;
-use crate::a2a::Dialect;
+use super::path::{Operation, decoded};
+use crate::a2a::{Dialect, Push};
 use crate::json::{Doc, Edits, Kind, Value, quote};
 
 /// The body of a send, in the names that are read here.
@@ -60,6 +60,33 @@ fn rename(edits: &mut Edits, object: Value<'_, '_>, names: &[(&str, &str)]) {
             edits.replace(range.start..member.value.range().start, format!("{}:", quote(new)));
         }
     }
+}
+
+/// The parameters of an operation on push configurations: path and body, as the other binding has them. The ids are the path's.
+///
+/// # Errors
+/// What is wrong with the body of one that sets.
+pub fn push_params(push: Push, operation: &Operation, dialect: Dialect, body: &[u8]) -> Result<String, &'static str> {
+    let (task, config) = (quote(&operation.task), quote(&operation.config));
+    if push != Push::Set {
+        let [of_task, of_config] =
+            if dialect.is_of_03() { ["id", "pushNotificationConfigId"] } else { ["taskId", "id"] };
+        let config = if operation.config.is_empty() { String::new() } else { format!(",\"{of_config}\":{config}") };
+        return Ok(format!("{{\"{of_task}\":{task}{config}}}"));
+    }
+    let doc = Doc::scan(body).map_err(|_| "the body is no JSON")?;
+    let outer = doc.root().some("config").unwrap_or(doc.root());
+    let inner = outer.some("pushNotificationConfig").unwrap_or(outer);
+    if [doc.root(), outer, inner].iter().any(|value| value.kind() != Kind::Object || value.has_duplicate_names()) {
+        return Err("the body is an object in which no member stands twice");
+    }
+    if dialect.is_of_03() {
+        return Ok(format!("{{\"taskId\":{task},\"pushNotificationConfig\":{}}}", inner.raw()));
+    }
+    let own = Doc::scan(inner.raw().as_bytes()).map_err(|_| "the body is no JSON")?;
+    let mut edits = Edits::new();
+    edits.set_string_member(own.root(), "taskId", &operation.task);
+    Ok(edits.apply(own.text()))
 }
 
 /// The parameters of an operation that has them in its path and query: those that are read here, as JSON.

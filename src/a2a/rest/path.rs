@@ -2,7 +2,7 @@
 
 use http::Method;
 
-use crate::a2a::Verb;
+use crate::a2a::{Push, Verb};
 
 /// An operation, as a path names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct Operation {
     pub base: String,
     /// The id of the task in it, its escapes undone; empty where it names none.
     pub task: String,
+    /// The id of the push configuration in it, its escapes undone; empty where it names none.
+    pub config: String,
 }
 
 /// A path that some server takes for an operation, in a spelling that is not served.
@@ -40,7 +42,7 @@ impl Operation {
         if !base.iter().enumerate().all(|(at, segment)| is_plain(segment, at == 0)) {
             return Err(Misread::Spelling);
         }
-        let of = |verb, task| Ok(Some(Self { verb, base: base.join("/"), task }));
+        let of = |verb, task| Ok(Some(Self { verb, base: base.join("/"), task, config: String::new() }));
         let only =
             |wanted: Method, verb| if *method == wanted { of(verb, String::new()) } else { Err(Misread::Method) };
         match verbs {
@@ -52,7 +54,11 @@ impl Operation {
                 let (verb, id) = on_task(method, task)?;
                 of(verb, id)
             }
-            ["tasks", task, "pushNotificationConfigs", ..] => of(Verb::Push, read_id(task)?),
+            ["tasks", task, "pushNotificationConfigs", rest @ ..] => {
+                let config = rest.first().map_or(Ok(String::new()), |config| read_id(config))?;
+                let verb = Verb::Push(on_configs(method, rest.is_empty())?);
+                Ok(Some(Self { verb, base: base.join("/"), task: read_id(task)?, config }))
+            }
             _ => Err(Misread::Spelling),
         }
     }
@@ -81,6 +87,17 @@ fn on_task(method: &Method, segment: &str) -> Result<(Verb, String), Misread> {
         return if takes { Ok((Verb::Subscribe, read_id(id)?)) } else { Err(Misread::Method) };
     }
     if *method == Method::GET { Ok((Verb::Get, read_id(segment)?)) } else { Err(Misread::Method) }
+}
+
+/// The operations on push configurations: on all of them, and on one.
+fn on_configs(method: &Method, all: bool) -> Result<Push, Misread> {
+    match (method, all) {
+        (&Method::POST, true) => Ok(Push::Set),
+        (&Method::GET, true) => Ok(Push::List),
+        (&Method::GET, false) => Ok(Push::Get),
+        (&Method::DELETE, false) => Ok(Push::Delete),
+        _ => Err(Misread::Method),
+    }
 }
 
 fn read_id(segment: &str) -> Result<String, Misread> {
@@ -181,8 +198,8 @@ mod tests {
             (Method::POST, "/tasks/abc:subscribe", Verb::Subscribe, "", "abc"),
             (Method::GET, "/v1/card", Verb::ExtendedCard, "/v1", ""),
             (Method::GET, "/extendedAgentCard", Verb::ExtendedCard, "", ""),
-            (Method::POST, "/tasks/abc/pushNotificationConfigs", Verb::Push, "", "abc"),
-            (Method::DELETE, "/x/tasks/abc/pushNotificationConfigs/p", Verb::Push, "/x", "abc"),
+            (Method::POST, "/tasks/abc/pushNotificationConfigs", Verb::Push(Push::Set), "", "abc"),
+            (Method::DELETE, "/x/tasks/abc/pushNotificationConfigs/p", Verb::Push(Push::Delete), "/x", "abc"),
         ] {
             assert_eq!(read(&method, path), Ok(Some((verb, base.to_owned(), task.to_owned()))), "{method} {path}");
         }

@@ -154,7 +154,19 @@ fn one_setting_alone() {
             "[guard]\nconnections = 3",
             "2:1: error: guard.connections: unknown key; it stands in `[listener]` or `[upstream]`",
         ),
-        ("mode = 'observe'", "1:1: error: mode: unknown key; it stands in `[[route]]`"),
+        (
+            "[[route]]\nconversation_key = 'contextId'",
+            "2:20: error: route.conversation_key: \"contextId\" is not one of \"principal\", \"header:NAME\"",
+        ),
+        (
+            "[[route]]\nconversation_key = 'header:a b'",
+            "2:20: error: route.conversation_key: \"a b\" is not the name of a header",
+        ),
+        (
+            "[guard]\nmode = 'quue'",
+            "2:8: error: guard.mode: \"quue\" is not one of \"exclusive\", \"queue\", \"allow\"; did you mean \"queue\"?",
+        ),
+        ("mode = 'observe'", "1:1: error: mode: unknown key; it stands in `[[route]]` or `[guard]`"),
         ("[history]\nzebra = 3", "2:1: error: history.zebra: unknown key"),
         ("[history.store]", "1:10: error: history.store: unknown key; this table stands at the top level"),
         (
@@ -224,6 +236,8 @@ fn settings_together() {
         ("upstream.url = 'http://a'\nidentity.from = 'anonymous'", ""),
         ("upstream.url = 'http://a'\ncors = { origins = ['*'], credentials = true }", "proxy.toml:2:27: error: cors.credentials: credentials cannot be allowed to every origin: browsers refuse it; list the origins"),
         ("upstream.url = 'http://a'\nstore.context_bytes = '2GiB'", "proxy.toml:2:7: error: store.context_bytes: `store.context_bytes` is more than `store.bytes`: one conversation would not fit"),
+        ("upstream.url = 'http://a'\nhistory.policy = 'agent_fetched'", ""),
+        ("listener.address = '0.0.0.0:80'\nproxy.agent_url = 'http://p:80'\nlistener.public_url = 'https://p.example'\nupstream.url = 'http://a'\nhistory.policy = 'agent_fetched'", ""),
         ("upstream.url = 'http://a'\nhistory.turn_bytes = '1MiB'", "proxy.toml:2:9: warning: history.turn_bytes: `history.turn_bytes` is more than `history.max_bytes`: no turn of that length is shown"),
         ("upstream.url = 'http://a'\nlimits.request_bytes = '64KiB'", "proxy.toml:2:8: warning: limits.request_bytes: `history.max_bytes` leaves no room in `limits.request_bytes` for a message"),
         ("upstream.url = 'http://a'\nguard.max_turn = '2s'", "proxy.toml:2:7: warning: guard.max_turn: `guard.max_turn` is less than `guard.lease`: a turn stays held until its lease ends"),

@@ -4,10 +4,14 @@ use std::ops::Range;
 
 use super::structure::{self, Line, Mark, Page, Sentence};
 use super::words::{self, Found, Kind};
-use super::{Decision, Expected, Level, Reason, Reply, explicit, ordered};
+use super::{Decision, Expected, Level, Reason, Reply, answer, explicit, ordered};
 
 /// No more sentences than this are looked at, from the end.
 const SENTENCES: usize = 24;
+/// A reply of no more sentences than this is short: an order in it is for the user, not a step of an instruction.
+const SHORT: usize = 4;
+/// A reply of more sentences than this told much: an offer to tell more is one.
+const LONG: usize = 4;
 /// This many statements may follow a question that speaks to the user.
 const REMARKS: usize = 2;
 
@@ -30,7 +34,7 @@ pub(super) fn decide(reply: &Reply<'_>, user: &str, level: Level) -> Decision {
     if reply.text.trim_end().is_empty() {
         return Decision::not(if reply.data.is_some() { Reason::Code } else { Reason::Empty }, 1.0);
     }
-    if explicit::object(reply.text).is_some() {
+    if reply.is_file() || explicit::object(reply.text).is_some() {
         return Decision::not(Reason::Code, 0.95);
     }
     let page = structure::read(reply.text);
@@ -39,10 +43,26 @@ pub(super) fn decide(reply: &Reply<'_>, user: &str, level: Level) -> Decision {
     }
     let walk = walk(&page, level);
     match walk.ask {
-        Some(_) if walk.listed || ordered::is_content(user, &page) => Decision::not(Reason::Ordered, 0.9),
+        Some(_) if walk.listed || is_in_sections(&page) || ordered::is_content(user, &page) => {
+            Decision::not(Reason::Ordered, 0.9)
+        }
         Some(ref ask) => asking(&page, &walk, ask),
         None => Decision::not(walk.reason(&page), 0.9),
     }
+}
+
+/// Questions as items under several headings are a document: a guide, a catalogue of questions.
+fn is_in_sections(page: &Page) -> bool {
+    let mut sections = 0;
+    let mut fresh = false;
+    for sentence in &page.sentences {
+        match sentence.line {
+            Line::Heading => fresh = true,
+            Line::Item if sentence.mark == Mark::Question && fresh => (sections, fresh) = (sections + 1, false),
+            _ => {}
+        }
+    }
+    sections > 1 && page.sentences.last().is_some_and(|last| last.line == Line::Item)
 }
 
 /// For what a text waits that is known to wait.
@@ -66,7 +86,11 @@ struct Walk {
     /// From the first asking sentence to the end of the last.
     asked: Option<Range<usize>>,
     expected: Expected,
+    /// One of the questions leaves the answer open.
+    open: bool,
     closer: bool,
+    /// The reply told much.
+    long: bool,
     /// Statements after the question.
     remarks: usize,
     /// Anything, a list too, after the question.
@@ -87,10 +111,10 @@ impl Walk {
 
 fn walk(page: &Page, level: Level) -> Walk {
     let mut headed = false;
-    let mut walk = Walk { followed: page.ends_masked, ..Walk::default() };
+    let mut walk = Walk { followed: page.ends_masked, long: is_long(page), ..Walk::default() };
     for sentence in page.sentences.iter().rev().take(SENTENCES) {
         let found = words::find(&page.clean, sentence.range.clone());
-        let act = act(&page.clean, sentence, &found);
+        let act = act(page, sentence, &found);
         match act {
             Act::Question | Act::Request => {
                 let asks = walk.ask(sentence, act, &found, level);
@@ -116,6 +140,10 @@ fn walk(page: &Page, level: Level) -> Walk {
         }
     }
     walk.listed &= headed;
+    // A yes would answer one of the questions only.
+    if walk.open && walk.expected == Expected::Approval {
+        walk.expected = Expected::FreeText;
+    }
     walk
 }
 
@@ -127,7 +155,7 @@ impl Walk {
     /// Items after a question are its options, after a request what is asked for.
     fn list(&mut self, found: &Found) {
         self.followed = true;
-        self.expected = more(self.expected, named(found));
+        self.expected = answer::more(self.expected, answer::named(found));
     }
 
     /// Takes a sentence that asks. False if it does not count here, or if it is not to be looked beyond.
@@ -136,12 +164,22 @@ impl Walk {
         if self.ask.is_none() && !addressed && (self.followed || sentence.line == Line::Heading) {
             return false;
         }
+        // One that speaks to the user in no known form is as likely answered by what follows in its paragraph.
+        let known = [Kind::Question, Kind::Leave, Kind::Wish, Kind::Approval].iter().any(|kind| found.has(*kind));
+        if self.ask.is_none() && act == Act::Question && (self.remarks > 1 || self.long && self.remarks > 0) && !known {
+            return false;
+        }
+        // A heading that asks is answered by the text below it.
+        if self.ask.is_none() && sentence.line == Line::Heading && self.remarks > 0 {
+            return false;
+        }
         if self.ask.is_none() && level == Level::Strict && !is_plain(sentence, act, found, addressed) {
             return false;
         }
         let range = sentence.range.clone();
         self.asked = Some(range.start..self.asked.as_ref().map_or(range.end, |a| a.end));
-        self.expected = more(self.expected, kind_of_answer(found));
+        self.expected = answer::more(self.expected, answer::kind(act, found));
+        self.open |= found.has(Kind::Open) && act == Act::Question;
         let kinds = if act == Act::Request { [Kind::Request, Kind::Order] } else { [Kind::Question, Kind::Question] };
         let words = kinds.into_iter().find_map(|k| found.at(k)).unwrap_or_else(|| range.clone());
         self.listed = sentence.line == Line::Item;
@@ -155,12 +193,13 @@ fn is_plain(sentence: &Sentence, act: Act, found: &Found, addressed: bool) -> bo
     act == Act::Request || addressed && (sentence.mark == Mark::Question || found.has(Kind::Question))
 }
 
-fn act(clean: &str, sentence: &Sentence, found: &Found) -> Act {
+fn act(page: &Page, sentence: &Sentence, found: &Found) -> Act {
     let before = |a: Kind, b: Kind| found.at(a).is_some_and(|a| found.at(b).is_none_or(|b| a.start < b.start));
     let marked = sentence.mark == Mark::Question;
-    let requests =
-        (found.has(Kind::Request) || found.has(Kind::Order) && sentence.line == Line::Text) && !found.has(Kind::Not);
-    if found.has(Kind::Closer) && !found.has(Kind::Still) && !before(Kind::Request, Kind::Closer) {
+    let ordered = found.has(Kind::Order) || found.has(Kind::Step) && page.sentences.len() <= SHORT;
+    let requests = (found.has(Kind::Request) || ordered && sentence.line == Line::Text) && !found.has(Kind::Not);
+    let offers = found.has(Kind::Closer) || found.has(Kind::Offer) && is_long(page);
+    if offers && !found.has(Kind::Still) && !before(Kind::Request, Kind::Closer) {
         return Act::Closer;
     }
     if found.has(Kind::Courtesy) && !(marked && before(Kind::Question, Kind::Courtesy)) && !requests {
@@ -169,45 +208,36 @@ fn act(clean: &str, sentence: &Sentence, found: &Found) -> Act {
     if found.has(Kind::Done) && !marked {
         return Act::Done;
     }
-    if marked && !found.has(Kind::Not) || found.has(Kind::Question) {
+    let asks = match found.has(Kind::Not) {
+        true => marked && found.has(Kind::Question),
+        false => marked || found.has(Kind::Question) || is_bare_question(page, sentence, found),
+    };
+    if asks {
         return Act::Question;
     }
     if requests {
         return Act::Request;
     }
-    let bracketed = clean[sentence.range.clone()].trim_start().starts_with(['(', '（']);
+    let bracketed = page.clean[sentence.range.clone()].trim_start().starts_with(['(', '（']);
     if found.has(Kind::Follow) || bracketed { Act::Neutral } else { Act::Statement }
 }
 
-/// An open question asks for words even where it offers to act: "which one shall I book".
-fn kind_of_answer(found: &Found) -> Expected {
-    let open = found.has(Kind::Open);
-    let yes = !open && (found.has(Kind::Leave) || found.has(Kind::Approval));
-    match named(found) {
-        _ if found.has(Kind::Leave) && !open => Expected::Approval,
-        Expected::FreeText if yes => Expected::Approval,
-        Expected::FreeText if !open && found.has(Kind::Document) => Expected::StructuredArtifact,
-        named => named,
-    }
+/// Whether the reply told much before its last sentence.
+fn is_long(page: &Page) -> bool {
+    page.base > 0 || page.sentences.len() > LONG
 }
 
-fn named(found: &Found) -> Expected {
-    match (found.has(Kind::Credential), found.has(Kind::Artifact)) {
-        (true, _) => Expected::Credential,
-        (_, true) => Expected::StructuredArtifact,
-        _ => Expected::FreeText,
-    }
-}
-
-/// Of two answers that are waited for, the one that needs more care.
-fn more(a: Expected, b: Expected) -> Expected {
-    let rank = |e| match e {
-        Expected::FreeText => 0,
-        Expected::Approval => 1,
-        Expected::StructuredArtifact => 2,
-        Expected::Credential => 3,
-    };
-    if rank(b) > rank(a) { b } else { a }
+/// The last sentence begins or ends with a word that leaves something open, and has no mark at all: "Which colour do you want".
+fn is_bare_question(page: &Page, sentence: &Sentence, found: &Found) -> bool {
+    let Some(open) = found.at(Kind::Open) else { return false };
+    let text = page.clean[sentence.range.clone()].trim();
+    let start = sentence.range.start + page.clean[sentence.range.clone()].find(char::is_alphanumeric).unwrap_or(0);
+    let end = sentence.range.start + page.clean[sentence.range.clone()].trim_end().len();
+    sentence.line == Line::Text
+        && sentence.range.end == page.sentences.last().map_or(0, |last| last.range.end)
+        && text.ends_with(char::is_alphanumeric)
+        && (open.start == start || open.end == end && !text.is_ascii())
+        && found.has(Kind::Address)
 }
 
 fn asking(page: &Page, walk: &Walk, ask: &Ask) -> Decision {

@@ -6,6 +6,8 @@
 use std::iter::Peekable;
 use std::ops::Range;
 
+use super::draft;
+
 const WINDOW: usize = 4096;
 /// Stands for every byte of what is not judged. Not white space, not a letter: it ends a word but no clause.
 const MASK: u8 = 1;
@@ -52,10 +54,12 @@ pub(super) fn read(text: &str) -> Page {
     let mut lines = Vec::new();
     let mut fenced = starts_fenced(window, base > 0);
     let mut ends_masked = false;
-    for line in window.split_inclusive('\n') {
+    let all: Vec<_> = window.split_inclusive('\n').collect();
+    let quoted = draft::quoted(&all);
+    for (line, quoted) in all.into_iter().zip(quoted) {
         let start = clean.len();
         let fence = is_fence(line);
-        let kind = if fence || fenced { None } else { kind(line) };
+        let kind = if fence || fenced || quoted { None } else { kind(line) };
         match kind {
             Some(_) => mask_line(line, &mut clean),
             None => clean.resize(start + line.len(), MASK),
@@ -124,7 +128,7 @@ fn is_numbered(line: &str) -> bool {
 #[derive(Default)]
 struct Open {
     code: Option<(usize, usize)>,
-    quotes: [Option<usize>; 6],
+    quotes: [Option<usize>; 7],
 }
 
 fn mask_line(line: &str, clean: &mut Vec<u8>) {
@@ -203,6 +207,8 @@ fn quote(c: char, before: char, next: char, clean: &mut [u8], open: &mut Open) {
         '」' => (3, false, true),
         '『' => (4, true, false),
         '』' => (4, false, true),
+        '《' => (6, true, false),
+        '》' => (6, false, true),
         _ => return,
     };
     let here = clean.len() - c.len_utf8();

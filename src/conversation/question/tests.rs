@@ -105,7 +105,7 @@ fn markers_are_found_at_the_ends_with_their_white_space() {
 
 #[test]
 fn a_json_reply_says_it_itself() {
-    let data = |data| decide(&Reply { text: "", data: Some(data), metadata: None }, "", &Settings::default(), 0);
+    let data = |data| decide(&Reply { data: Some(data), ..Reply::default() }, "", &Settings::default(), 0);
     let asks = judge(r#"{"status": "input_required", "question": "What is your password?", "message": "other"}"#);
     assert_eq!((asks.waiting, asks.reason, asks.expected), (true, Reason::JsonStatus, Expected::Credential));
     assert_eq!(asks.shown.as_deref(), Some("What is your password?"));
@@ -122,9 +122,21 @@ fn a_json_reply_says_it_itself() {
 }
 
 #[test]
+fn what_comes_as_a_file_is_no_question_unless_it_says_so() {
+    let named = |names: &[&str], text| decide(&Reply { text, names, ..Reply::default() }, "", &Settings::default(), 0);
+    for names in [&["quiz.md"][..], &["main.py", "a.b.txt"], &["Reply.JSON"]] {
+        assert_eq!(named(names, "Which one do you want?").reason, Reason::Code, "{names:?}");
+        assert_eq!(named(names, "Which one? [INPUT_REQUIRED]").reason, Reason::Marker, "{names:?}");
+    }
+    for names in [&[][..], &["response"], &["quiz.md", "response"], &["Step 1. Who"], &["v1.2"], &[".md"], &["end."]] {
+        assert!(named(names, "Which one do you want?").waiting, "{names:?}");
+    }
+}
+
+#[test]
 fn configured_metadata_wins_both_ways() {
     let settings = Settings { metadata: vec!["needs_input".to_owned()], ..Settings::default() };
-    let with = |text, metadata| decide(&Reply { text, data: None, metadata: Some(metadata) }, "", &settings, 0);
+    let with = |text, metadata| decide(&Reply { text, metadata: Some(metadata), ..Reply::default() }, "", &settings, 0);
     assert_eq!(with("Done.", r#"{"needs_input": true}"#).reason, Reason::Metadata);
     assert!(with("Done.", r#"{"needs_input": "input-required"}"#).waiting);
     assert!(!with("Which one?", r#"{"needs_input": false}"#).waiting);
@@ -169,6 +181,11 @@ fn a_megabyte_of_anything_is_read_at_its_end_only() {
         "www.",
         "- ?\n",
         "```\n",
+        "hi x,\n",
+        "hi x,\nbest\n",
+        "---\n",
+        "q: ?\n",
+        "<x>\n",
     ];
     for unit in units {
         let text = unit.repeat((1 << 20) / unit.len());

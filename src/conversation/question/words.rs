@@ -1,23 +1,17 @@
-//! The phrases, one row each, in tables by language, and the search for them.
+//! The phrases, and the search for them.
 //!
-//! A phrase is lower case. `^` at its start: only where a clause begins. `$` at its end: only where the sentence ends. `~` at its end: the
+//! They stand in a file for each language, below the name of their kind, with `|` between them; every row is one that a speaker of the
+//! language would agree with. A word that several languages share stands in one of them. A phrase is lower case. `^` at its start: only where a clause begins. `$` at its end: only where the sentence ends. `~` at its end: the
 //! word may go on (an inflection). `*` inside: a gap of a few words. A space stands for any white space, `'` for any apostrophe. Scripts
 //! that put no space between words are matched anywhere.
 
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use self::files::{FILES, KINDS, Row, rows};
 use super::structure::{ceil, floor};
 
-mod asian;
-mod chinese;
-mod english;
-mod german_dutch;
-mod japanese;
-mod romance;
-mod slavic;
-mod southern;
-mod western_asian;
+mod files;
 
 /// What a phrase says about the sentence that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +23,8 @@ pub(super) enum Kind {
     /// It orders the user to give something, without a "please": in a list that is as likely a step of an instruction. Rows of kind
     /// [`Kind::Request`] that begin with `^` are of this kind.
     Order,
+    /// It orders the user to give something, in the words of a step of an instruction: counts in a short reply only.
+    Step,
     /// It offers more help.
     Closer,
     /// It asks, though it holds words of an offer: "to assist you further, which …".
@@ -43,10 +39,20 @@ pub(super) enum Kind {
     Done,
     /// It speaks to the user, or of the agent and the user.
     Address,
-    /// It leaves the answer open or gives a choice: "which", "or".
+    /// It leaves the answer open: "which".
     Open,
+    /// It gives a choice: "or".
+    Choice,
+    /// A yes alone would not do: "any", "another", "specify".
+    Vague,
     /// A yes or no is asked for.
     Approval,
+    /// What the user would like: of a question that leaves nothing open the answer is a yes or no.
+    Wish,
+    /// To go on. A question for that is one for approval; what is needed to go on is something else.
+    Proceed,
+    /// To tell more of what was told: after a long answer an offer, not a question.
+    Offer,
     /// The agent asks leave to act, whatever the object: "shall I".
     Leave,
     /// A password or the like is named.
@@ -59,25 +65,13 @@ pub(super) enum Kind {
     Make,
     /// … which consists of questions.
     Questions,
+    /// … or in which questions are at home: a letter, an advertisement …
+    Piece,
     /// … or which repeats what the user gave: a translation, a correction.
     Repeat,
+    /// The agent takes up the order and has not fulfilled it: "sure", "happy to".
+    Willing,
 }
-
-const KINDS: usize = 19;
-
-pub(super) type Row = (Kind, &'static str);
-
-const TABLES: &[&[Row]] = &[
-    english::ROWS,
-    chinese::ROWS,
-    japanese::ROWS,
-    romance::ROWS,
-    german_dutch::ROWS,
-    slavic::ROWS,
-    western_asian::ROWS,
-    southern::ROWS,
-    asian::ROWS,
-];
 
 /// No sentence is searched beyond this: what asks stands at its start or its end.
 const REACH: usize = 400;
@@ -88,7 +82,7 @@ const GAP: usize = 60;
 
 /// Where the first phrase of each kind was found.
 #[derive(Debug, Default)]
-pub(super) struct Found([Option<(usize, usize)>; KINDS]);
+pub(super) struct Found([Option<(usize, usize)>; KINDS.len()]);
 
 impl Found {
     pub(super) fn has(&self, kind: Kind) -> bool {
@@ -110,7 +104,7 @@ fn begins(first: char, second: Option<char>) -> Start {
 /// Rows by their beginning, sorted.
 static INDEX: LazyLock<Vec<(Start, Vec<Row>)>> = LazyLock::new(|| {
     let mut rows: Vec<(Start, Row)> =
-        TABLES.iter().copied().flatten().filter_map(|row| Some((start(row.1)?, *row))).collect();
+        FILES.iter().copied().flat_map(rows).filter_map(|row| Some((start(row.1)?, row))).collect();
     rows.sort_by_key(|(start, _)| *start);
     rows.chunk_by(|a, b| a.0 == b.0).map(|same| (same[0].0, same.iter().map(|(_, row)| *row).collect())).collect()
 });
@@ -168,7 +162,7 @@ fn look_for(start: Start, text: &str, at: usize, place: Place, found: &mut Found
     let Ok(i) = INDEX.binary_search_by_key(&start, |(start, _)| *start) else { return };
     for &(kind, phrase) in &INDEX[i].1 {
         let kind = if kind == Kind::Request && phrase.starts_with('^') { Kind::Order } else { kind };
-        if kind == Kind::Order && !place.start {
+        if matches!(kind, Kind::Order | Kind::Step) && !place.start {
             continue;
         }
         let slot = &mut found.0[kind as usize];

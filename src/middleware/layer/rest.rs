@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Response};
 use http_body::Body;
+use tokio_util::sync::CancellationToken;
 use tower_service::Service;
 
 use super::{Taken, converse, passed, take_in};
@@ -55,6 +56,7 @@ pub(super) async fn serve<S, B2>(
     mut head: http::request::Parts,
     body: Boxed,
     operation: Operation,
+    gone: CancellationToken,
 ) -> Result<Response<ReplyBody>, S::Error>
 where
     S: Service<Request<RequestBody>, Response = Response<B2>> + Clone + Send + 'static,
@@ -96,7 +98,7 @@ where
         params: doc.root(),
         along: Along { query, body: said.body },
     };
-    converse(core, inner, head, call, bytes.clone()).await
+    converse(core, inner, head, call, bytes.clone(), gone).await
 }
 
 /// What a request says.
@@ -112,7 +114,13 @@ impl<'b> Said<'b> {
     fn read(operation: &Operation, query: &str, bytes: &'b Bytes, dialect: Dialect) -> Result<Self, Refusal> {
         let sends = matches!(operation.verb, Verb::Send | Verb::Stream);
         if !sends {
-            let params = rest::params(&operation.task, query).into();
+            let params = match operation.verb {
+                Verb::Push(push) => {
+                    rest::push_params(push, operation, dialect, bytes).map_err(Refusal::invalid_params)?
+                }
+                _ => rest::params(&operation.task, query),
+            };
+            let params = params.into();
             return Ok(Self { params, dialect, body: without_ids(bytes)? });
         }
         let doc = Doc::scan(bytes).map_err(|error| Refusal::parse_error(error.at))?;

@@ -44,7 +44,8 @@ impl Exchange {
 
     /// Nothing runs, nothing is called: the open task is closed here.
     async fn mark_canceled(&self, subject: &Subject, task: &ClientTask) -> Result<(), Refusal> {
-        let Begun::Granted { lease, context, .. } = self.begin_on(subject, None).await? else {
+        let Begun::Granted { lease, context, .. } = self.begin_on_task(subject.found.key.clone(), &subject.id).await?
+        else {
             return Err(Refusal::busy(None));
         };
         let mut guard = Guard::new(Arc::clone(&self.core), lease);
@@ -77,7 +78,7 @@ impl Exchange {
 
     /// The agent has not told its id yet: the call is dropped, and the send that waits for it is answered with the cancelled task.
     async fn cancel_call(&mut self, call: &Call<'_, '_>, subject: &Subject, in_flight: &InFlight) -> Outcome {
-        self.core.cancel(&subject.found.key);
+        self.core.cancel(&(subject.found.key.clone(), subject.id.clone()));
         let settled = self.core.store.wait_turn(&subject.found.key, in_flight.token);
         if tokio::time::timeout(SETTLING, settled).await.is_err() {
             return Err(Refusal::not_cancelable(State::Working));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{SETTLING, Subject, history_length, known_upstream, originals};
 use crate::a2a::{Call, Dialect, Payload, State};
 use crate::conversation::policy::Inline;
+use crate::conversation::transcript::Turn;
 use crate::exchange::Refusal;
 use crate::json::Edits;
 use crate::middleware::acquire::SUPERSEDED;
@@ -194,7 +195,7 @@ impl Exchange {
     ) {
         let context = &subject.found.context;
         let newest = context.newest_turn_of(task);
-        let question = newest.as_ref().filter(|_| task.is_open_by_proxy());
+        let question = newest.as_ref().filter(|turn| task.is_open_by_proxy() || was_cancelled(task, turn));
         let failed = context
             .failed_turn_of(task)
             .filter(|_| task.state == State::Failed && payload.state() != Some(State::Failed));
@@ -202,11 +203,12 @@ impl Exchange {
         let told_of =
             question.or(newest.as_ref()).filter(|turn| turn.is_question() && question.is_some() || self.active);
         let under_uri = told_of.map(|turn| continuation(turn, &context.turns, task.state));
+        let plain = newest.as_ref().filter(|turn| task.state == State::Completed && !turn.is_question());
         let told = Told {
             state: task.state,
-            turn: question,
+            turn: question.or(plain),
             continuation: under_uri.as_deref(),
-            inline: question.is_some() && self.core.policy.rewrite.inline == Inline::Always,
+            inline: task.is_open_by_proxy() && self.core.policy.rewrite.inline == Inline::Always,
             failure: failure.as_ref().map(|(id, why)| (&**id, &**why)),
         };
         let upstream = task.newest_upstream();
@@ -217,6 +219,11 @@ impl Exchange {
         let told = (!is_genuine(task)).then_some(&told);
         view.show(edits, payload, dialect, told);
     }
+}
+
+/// Whether the task was cancelled while the client was to answer this turn: nobody waits any more, and what was asked stays in the history.
+fn was_cancelled(task: &ClientTask, turn: &Turn) -> bool {
+    task.state == State::Canceled && turn.is_question() && turn.attempt as usize == task.attempts.len()
 }
 
 /// A state that the agent itself told and that stands as it is: what it says by now is newer than the record.

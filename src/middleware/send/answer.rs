@@ -19,7 +19,12 @@ use crate::turn::Bound;
 
 impl Exchange {
     /// A reply that was read whole.
-    pub(super) async fn answer(&mut self, send: &Send<'_, '_>, running: &mut Running, answer: Answer) -> Outcome {
+    pub(in crate::middleware) async fn answer(
+        &mut self,
+        send: &Send<'_, '_>,
+        running: &mut Running,
+        answer: Answer,
+    ) -> Outcome {
         let body = answer.body.clone();
         let binding = &send.call.binding;
         let read = Reply::read(&body, binding, answer.head.status.is_success());
@@ -93,7 +98,11 @@ impl Exchange {
 }
 
 /// The agent's error as it came, but for its id where that is not the request's, and as a stream where one was asked for.
-fn passed_on(answer: Answer, doc: Option<&Doc<'_>>, send: &Send<'_, '_>) -> Response<ReplyBody> {
+pub(in crate::middleware) fn passed_on(
+    answer: Answer,
+    doc: Option<&Doc<'_>>,
+    send: &Send<'_, '_>,
+) -> Response<ReplyBody> {
     let mut edits = Edits::new();
     if let Some(doc) = doc.filter(|doc| doc.root().some("jsonrpc").is_some() || doc.root().some("error").is_some()) {
         send.call.binding.readdress(&mut edits, doc.root());

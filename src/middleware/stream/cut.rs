@@ -104,8 +104,7 @@ impl Pump {
         if !told.is_empty() && !bound.upstream_context.is_empty() && *told != *bound.upstream_context {
             return false;
         }
-        let Some(key) = self.running.guard.key() else { return false };
-        let found = self.exchange.core.store.context(&key).await.ok().flatten();
+        let found = self.exchange.find(&bound.task_id).await.ok().flatten();
         found.and_then(|found| found.in_flight).is_some_and(|in_flight| !in_flight.superseded)
     }
 
@@ -137,7 +136,7 @@ impl Pump {
     }
 
     /// An event made of what the agent said elsewhere, as if it had come in the stream.
-    async fn made(&mut self, result: &str) -> Next {
+    pub(super) async fn made(&mut self, result: &str) -> Next {
         let text = self.binding.wrap(result);
         let event = Event { raw: sse_event(&text).into_bytes() };
         let Ok(doc) = Doc::scan(text.as_bytes()) else { return Next::More };
@@ -145,7 +144,9 @@ impl Pump {
             return Next::More;
         };
         self.gap &= !matches!(payload, Payload::Task(_));
+        let before = self.running.turn.state();
         self.running.turn.hear(&payload, shape);
+        self.follow(before).await;
         if payload.state().is_some_and(State::settles) {
             self.finish(&event, &doc, &payload, shape).await
         } else {
@@ -214,6 +215,16 @@ impl Pump {
         }
         self.leave().await;
         self.tell_refusal(refusal).await;
+    }
+
+    /// The proxy stops. Whoever asks for the task when it is back settles the turn, where the agent has named one.
+    pub(super) async fn conclude(&mut self) {
+        let refusal = Refusal::stopping();
+        if self.upstream().is_none() {
+            return self.fail(&refusal.message.clone(), &refusal).await;
+        }
+        self.leave().await;
+        self.tell(&refusal.body(&self.binding), true).await;
     }
 
     /// The turn came to nothing: it is kept apart, and the client told in a closing event, or with `refusal` where no task is known.

@@ -7,6 +7,7 @@ use crate::exchange::{Refusal, error_event, sse_event};
 use crate::json::{Doc, Edits, Value, quote};
 use crate::middleware::agent::log_body;
 use crate::middleware::core::timestamp;
+use crate::middleware::push;
 use crate::middleware::reply::is_ambiguous;
 use crate::middleware::send::wrapped;
 use crate::middleware::settle::{Ended, end, fail};
@@ -64,10 +65,13 @@ impl Pump {
             return self.snapshot(*task, shape).await;
         }
         self.gap &= !matches!(payload, Payload::Task(_));
+        let before = self.running.turn.state();
         self.running.turn.hear(payload, shape);
         if !self.bind(payload).await {
             return Next::Done;
         }
+        push::under_way(&mut self.running).await;
+        self.follow(before).await;
         if payload.state().is_some_and(State::settles) || matches!(payload, Payload::Message(_)) {
             self.finish(event, doc, payload, shape).await
         } else {
@@ -232,7 +236,7 @@ impl Pump {
         self.write(error_event(&json, &self.binding).into_bytes()).await;
     }
 
-    async fn tell(&mut self, json: &str, last: bool) {
+    pub(super) async fn tell(&mut self, json: &str, last: bool) {
         self.began = true;
         self.audience.tell(json, last);
         self.write(sse_event(json).into_bytes()).await;

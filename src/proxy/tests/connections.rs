@@ -98,6 +98,7 @@ async fn the_race_for_a_closing_connection_repeats_nothing() {
     assert_eq!(seen.len(), answered, "an answer from nowhere, or none for what was seen");
 }
 
+// stale-pool
 #[tokio::test]
 async fn an_idle_connection_to_the_agent_is_closed_in_time() {
     let (listener, url) = agent().await;

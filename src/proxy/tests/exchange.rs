@@ -7,6 +7,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use super::*;
 use crate::middleware::RequestBody;
 
+// hop-by-hop
 #[tokio::test]
 async fn hop_by_hop_and_framing_end_at_the_proxy_both_ways() {
     let (listener, url) = agent().await;

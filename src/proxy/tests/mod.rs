@@ -120,11 +120,14 @@ fn route(url: &str) -> Route {
         policy: Policy::default(),
         identity: Identity::Authorization,
         cors: None,
+        push: None,
     }
 }
 
 fn config(url: &str) -> Config {
     Config {
+        proxy: crate::config::Proxy::default(),
+        push: crate::config::Delivery::default(),
         listener: Listener {
             address: "127.0.0.1:0".parse().unwrap(),
             public_url: None,
@@ -134,7 +137,7 @@ fn config(url: &str) -> Config {
             drain: Duration::from_secs(2),
         },
         routes: vec![route(url)],
-        store: Store { contexts: 1, bytes: 1, context_bytes: 1, ttl: SOON },
+        store: Store { contexts: 1, bytes: 1, context_bytes: 1, ttl: SOON, redis: None },
         log: Log { filter: String::new(), format: LogFormat::Auto, bodies: false },
     }
 }
@@ -172,7 +175,7 @@ async fn serve(config: &Config, mount: impl FnMut(&Route, Upstream) -> Mount) ->
             std::future::pending::<()>().await;
         }
     };
-    let outcome = tokio::spawn(async move { proxy.serve(told(stopped), told(hurried)).await });
+    let outcome = tokio::spawn(async move { proxy.serve(told(stopped), told(hurried), || ()).await });
     Running { address, stop, at_once, outcome }
 }
 

@@ -94,14 +94,14 @@ fn tls(upstream: &Upstream) -> Result<ClientConfig, SetupError> {
     Ok(builder.map_err(SetupError::Tls)?.with_root_certificates(roots).with_no_client_auth())
 }
 
-fn native_roots() -> Result<RootCertStore, SetupError> {
+pub(in crate::proxy) fn native_roots() -> Result<RootCertStore, SetupError> {
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if added == 0 { Err(SetupError::NoAuthorities) } else { Ok(roots) }
 }
 
 /// These and no others: who names the authorities does not mean the rest of the world's.
-fn roots_of(file: &Path) -> Result<RootCertStore, BoxError> {
+pub(in crate::proxy) fn roots_of(file: &Path) -> Result<RootCertStore, BoxError> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(file)? {
         roots.add(certificate?)?;

@@ -21,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower_service::Service;
 
 mod body;
-mod connect;
+pub(super) mod connect;
 mod error;
 mod target;
 

@@ -29,8 +29,9 @@ impl Memory {
             // One slot at a time: what another task loses is told to it when this one's lock is given back.
             let own = Arc::ptr_eq(before, &tied.slot).then_some(&*tied.bound.task_id);
             let mut state = before.lock();
-            let State { context, live, .. } = &mut *state;
-            rules::supersede(context, live.as_mut().map(|live| &mut live.live), &tied.bound.upstream_task, own);
+            let State { context, running, .. } = &mut *state;
+            let lives = running.as_mut().map(|running| running.lives.all()).unwrap_or_default();
+            rules::supersede(context, lives, &tied.bound.upstream_task, own);
         }
         Ok((tied.lease, tied.bound))
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::MemoryLimits;
 use super::slot::{Slot, State};
+use crate::store::rules::Live;
 
 /// The place of a context in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +30,9 @@ impl Ledger {
     pub(super) fn seat(&mut self, slot: &Arc<Slot>, state: &mut State) {
         self.vacate(state);
         self.next += 1;
-        let seat = match &state.live {
-            Some(live) => Seat::Leased(live.abandoned_at(), self.next),
+        // With several in flight it stays until the last of them may be taken.
+        let seat = match state.lives().iter().map(Live::abandoned_at).max() {
+            Some(free) => Seat::Leased(free, self.next),
             None => Seat::Idle(self.next),
         };
         match seat {

@@ -16,7 +16,7 @@ impl Memory {
             let mut state = slot.lock();
             let key = slot.key(&state);
             if self.is_there(&slot, &mut state, &key) {
-                page.look_at(&key, &state.context, state.live());
+                page.look_at(&key, &state.context, state.lives());
             }
         }
         page.listed()

@@ -23,7 +23,7 @@ impl Memory {
 
     /// Whether the slot, now that it is locked, still is the context under this key. One that nobody used for too long goes here.
     pub(super) fn is_there(&self, slot: &Arc<Slot>, state: &mut State, key: &ContextKey) -> bool {
-        if state.live.is_none() && state.used.saturating_add(self.ttl()) <= self.clock.load(Ordering::Relaxed) {
+        if state.running.is_none() && state.used.saturating_add(self.ttl()) <= self.clock.load(Ordering::Relaxed) {
             self.discard(slot, state);
         }
         state.seat.is_some() && state.context_id == key.context_id
@@ -39,9 +39,10 @@ impl Memory {
                 owned.remove();
             }
         }
-        let left = state.live.take().map(|running| running.live.ids).unwrap_or_default();
+        let left = state.running.take();
+        let left = left.iter().flat_map(|running| running.lives.iter()).flat_map(|live| &live.ids);
         let context = std::mem::take(&mut state.context);
-        for id in context.tasks.iter().flat_map(rules::ids).chain(left.iter().map(|id| &**id)) {
+        for id in context.tasks.iter().flat_map(rules::ids).chain(left.map(|id| &**id)) {
             self.tasks.keep(slot, id, false, false);
         }
     }

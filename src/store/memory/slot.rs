@@ -1,6 +1,5 @@
-//! A context as it is kept in memory, and the turn in flight in it.
+//! A context as it is kept in memory, and the turns in flight in it.
 
-use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
@@ -11,7 +10,7 @@ use super::lock;
 use crate::context::Context;
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
 use crate::store::InFlight;
-use crate::store::rules::{self, Live};
+use crate::store::rules::{self, Live, Lives};
 
 /// A context.
 pub(super) struct Slot {
@@ -27,8 +26,8 @@ pub(super) struct State {
     /// The contextId: changes once, where it was provisional.
     pub(super) context_id: Arc<str>,
     pub(super) context: Arc<Context>,
-    /// The turn in flight; boxed, since most contexts have none.
-    pub(super) live: Option<Box<Running>>,
+    /// The turns in flight; boxed, since most contexts have none, and never empty.
+    pub(super) running: Option<Box<Running>>,
     /// Its place in the ledger; none before the first lease, and none once the context is gone.
     pub(super) seat: Option<Seat>,
     /// When it was last used.
@@ -37,53 +36,36 @@ pub(super) struct State {
     pub(super) bytes: usize,
 }
 
-/// A turn in flight, and who waits for its end.
+/// The turns in flight, and who waits for their ends.
+#[derive(Default)]
 pub(super) struct Running {
-    pub(super) live: Live,
-    waiting: Waiting,
+    pub(super) lives: Lives,
+    /// By the turn's token.
+    waiting: Vec<(u64, Waiting)>,
 }
 
 /// Who waits for the end of a turn. They are woken when this is dropped, so on every way out.
 #[derive(Default)]
-struct Waiting(Option<Arc<Notify>>);
+struct Waiting(Arc<Notify>);
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if let Some(notify) = &self.0 {
-            notify.notify_waiters();
-        }
+        self.0.notify_waiters();
     }
 }
 
 impl Running {
-    pub(super) fn new(live: Live) -> Box<Self> {
-        Box::new(Self { live, waiting: Waiting::default() })
-    }
-
-    /// Wakes who waits, though what is in flight goes on: under another lease.
-    pub(super) fn wake(&mut self) {
-        self.waiting = Waiting::default();
-    }
-}
-
-impl Deref for Running {
-    type Target = Live;
-
-    fn deref(&self) -> &Live {
-        &self.live
-    }
-}
-
-impl DerefMut for Running {
-    fn deref_mut(&mut self) -> &mut Live {
-        &mut self.live
+    /// Wakes who waits for a turn that is no longer in flight under its token.
+    fn wake(&mut self) {
+        let lives = &self.lives;
+        self.waiting.retain(|(token, _)| lives.holds(*token));
     }
 }
 
 impl Slot {
     pub(super) fn new(serial: u64, owner: (RouteId, Principal), context_id: Arc<str>, fence: String) -> Self {
         let context = Arc::new(Context::new(fence));
-        let state = State { context_id, context, live: None, seat: None, used: u64::MAX, bytes: 0 };
+        let state = State { context_id, context, running: None, seat: None, used: u64::MAX, bytes: 0 };
         Self { serial, owner, state: Mutex::new(state) }
     }
 
@@ -98,22 +80,36 @@ impl Slot {
 }
 
 impl State {
-    pub(super) fn in_flight(&self) -> Option<InFlight> {
-        self.live.as_ref().map(|live| live.seen())
+    /// The turn in flight: of several that of the task `id`, else the one that began first.
+    pub(super) fn in_flight(&self, id: Option<&str>) -> Option<InFlight> {
+        rules::in_flight(self.lives(), id)
     }
 
-    pub(super) fn live(&self) -> Option<&Live> {
-        self.live.as_deref().map(|running| &running.live)
+    pub(super) fn lives(&self) -> &[Live] {
+        self.running.as_deref().map(|running| &*running.lives).unwrap_or_default()
+    }
+
+    /// To be called when the turns in flight are others than before: who waits is woken.
+    pub(super) fn changed(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.wake();
+        }
+        self.running.take_if(|running| running.lives.is_empty());
     }
 
     /// Whether the client knows a task under this id here.
     pub(super) fn knows(&self, id: &str) -> bool {
-        rules::knows(&self.context, self.live(), id)
+        rules::knows(&self.context, self.lives(), id)
     }
 
     /// The end of the turn with this token; none where it is not in flight.
     pub(super) fn end_of(&mut self, token: u64) -> Option<OwnedNotified> {
-        let live = self.live.as_mut().filter(|live| live.lease.token == token)?;
-        Some(live.waiting.0.get_or_insert_default().clone().notified_owned())
+        let running = self.running.as_mut().filter(|running| running.lives.holds(token))?;
+        let known = running.waiting.iter().position(|(of, _)| *of == token);
+        let at = known.unwrap_or_else(|| {
+            running.waiting.push((token, Waiting::default()));
+            running.waiting.len() - 1
+        });
+        Some(running.waiting[at].1.0.clone().notified_owned())
     }
 }

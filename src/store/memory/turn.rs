@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::slot::{Running, Slot, State};
+use super::slot::{Slot, State};
 use super::{Memory, lock};
 use crate::context::{Context, Settlement};
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
@@ -44,17 +44,16 @@ impl Memory {
     }
 
     fn grant(&self, slot: &Arc<Slot>, state: &mut State, begin: &Begin) -> Begun {
-        if let Some(live) = state.live.as_ref().filter(|live| !live.may_begin(begin)) {
-            return Begun::Busy(live.seen());
-        }
         let new = state.seat.is_none();
+        let lives = &mut state.running.get_or_insert_default().lives;
+        let (token, previous) = match lives.begin(begin, || self.next_token(), new && begin.provisional) {
+            Ok(begun) => begun,
+            Err(in_flight) => return Begun::Busy(*in_flight),
+        };
         if new {
             self.owners.entry(slot.owner.clone()).or_default().insert(slot.serial, slot.clone());
         }
-        let previous = state.in_flight();
-        let token = self.next_token();
-        let before = state.live.take().map(|before| before.live);
-        state.live = Some(Running::new(Live::new(begin, token, new && begin.provisional, before)));
+        state.changed();
         state.used = begin.now;
         lock(&self.ledger).seat(slot, state);
         Begun::Granted { lease: Lease { key: slot.key(state), token }, context: state.context.clone(), previous }
@@ -67,9 +66,9 @@ impl Memory {
         act: impl FnOnce(&Arc<Slot>, &mut State, &mut Live) -> T,
     ) -> Result<T, StoreError> {
         let held = self.within(&lease.key, |slot, state| {
-            let mut live = state.live.take_if(|live| live.lease.token == lease.token)?;
+            let (at, mut live) = state.running.as_mut()?.lives.take(lease.token)?;
             let done = act(slot, state, &mut live);
-            state.live = Some(live);
+            state.running.get_or_insert_default().lives.put(at, live);
             lock(&self.ledger).seat(slot, state);
             Some(done)
         });
@@ -93,7 +92,7 @@ impl Memory {
     pub(super) fn settle_now(&self, lease: &Lease, settlement: Settlement) -> Result<Arc<Context>, StoreError> {
         self.tell_time(settlement.now);
         let settled = self.within(&lease.key, |slot, state| {
-            let mut live = state.live.take_if(|live| live.lease.token == lease.token)?;
+            let (_, mut live) = state.running.as_mut()?.lives.take(lease.token)?;
             state.used = settlement.now;
             self.apply(slot, state, &mut live, settlement);
             self.end(slot, state, &live);
@@ -106,12 +105,13 @@ impl Memory {
 
     pub(super) fn release_now(&self, lease: &Lease) {
         self.within(&lease.key, |slot, state| {
-            let Some(mut live) = state.live.take_if(|live| live.lease.token == lease.token) else { return };
+            let Some(lives) = state.running.as_mut().map(|running| &mut running.lives) else { return };
+            let Some((at, mut live)) = lives.take(lease.token) else { return };
             if live.inherited {
                 // The turn that was taken over is as unsettled as it was: dropped here it would be lost.
                 live.leave(self.next_token());
-                live.wake();
-                state.live = Some(live);
+                lives.put(at, live);
+                state.changed();
                 lock(&self.ledger).seat(slot, state);
             } else {
                 self.end(slot, state, &live);
@@ -121,19 +121,23 @@ impl Memory {
 
     /// A turn is no longer in flight: of what it bound, what did not get into the context is forgotten.
     fn end(&self, slot: &Arc<Slot>, state: &mut State, live: &Live) {
+        state.changed();
         for id in &live.ids {
-            self.tidy(slot, &state.context, id);
+            self.tidy(slot, state, id);
         }
-        if rules::is_blank(&state.context) {
+        if state.running.is_none() && rules::is_blank(&state.context) {
             self.discard(slot, state);
         } else {
             lock(&self.ledger).seat(slot, state);
         }
     }
 
-    fn tidy(&self, slot: &Arc<Slot>, context: &Context, id: &str) {
+    fn tidy(&self, slot: &Arc<Slot>, state: &State, id: &str) {
+        let context = &state.context;
+        // What runs beside may have bound it too.
+        let bound = state.lives().iter().any(|live| live.ids.iter().any(|known| **known == *id));
         let upstream = context.tasks.iter().any(|task| rules::was_upstream(task, id));
-        self.tasks.keep(slot, id, context.task(id).is_some(), upstream);
+        self.tasks.keep(slot, id, bound || context.task(id).is_some(), bound || upstream);
     }
 
     fn apply(&self, slot: &Arc<Slot>, state: &mut State, live: &mut Live, settlement: Settlement) {
@@ -143,7 +147,7 @@ impl Memory {
             self.enter(slot, live, &task, &upstream);
         }
         for id in settled.loose {
-            self.tidy(slot, &state.context, &id);
+            self.tidy(slot, state, &id);
         }
         let bytes = state.context.size();
         lock(&self.ledger).count(state, bytes);

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::context::Context;
-use crate::store::{Begin, InFlight, Pending};
+use crate::store::{Begin, InFlight, Pending, Share};
 use crate::task::{Attempt, ClientTask, OpenedBy};
 use crate::turn::Bound;
 
@@ -21,6 +21,8 @@ pub(in crate::store) struct Live {
     pub(in crate::store) superseded: Option<Box<str>>,
     /// Ids that were bound and are in the context only once the turn has settled.
     pub(in crate::store) ids: Vec<Box<str>>,
+    /// The client task that it is known to answer from the first, where it runs beside others.
+    answers: Option<Box<str>>,
     since: u64,
     max_turn: u64,
 }
@@ -50,6 +52,10 @@ impl Live {
             provisional,
             superseded,
             ids,
+            answers: match &begin.share {
+                Share::Beside(Some(task)) => Some(task.as_str().into()),
+                Share::Beside(None) | Share::Alone => None,
+            },
             since: begin.now,
             max_turn: begin.max_turn,
         }
@@ -58,6 +64,13 @@ impl Live {
     /// The ids under which the client knows what is in flight.
     pub(in crate::store) fn shown(&self) -> Option<&Bound> {
         self.bound.as_ref().or_else(|| self.lease.pending.as_ref()?.bound.as_ref())
+    }
+
+    /// Whether it is a turn of this client task.
+    pub(in crate::store) fn is_of(&self, task: &str) -> bool {
+        let pending = self.lease.pending.as_ref().and_then(|pending| pending.opening.task.as_deref());
+        let shown = self.shown().map(|bound| &*bound.task_id);
+        [self.answers.as_deref(), pending, shown].contains(&Some(task))
     }
 
     /// Tells the ids to whoever reads what is pending.
@@ -83,6 +96,12 @@ impl Live {
     /// When the holder's own settings free the turn.
     pub(in crate::store) fn abandoned_at(&self) -> u64 {
         self.free_at(self.max_turn)
+    }
+
+    /// How long, in milliseconds, its holder's settings let the turn stay unsettled.
+    #[cfg(feature = "redis")]
+    pub(in crate::store) fn max_turn(&self) -> u64 {
+        self.max_turn
     }
 
     pub(in crate::store) fn may_begin(&self, begin: &Begin) -> bool {

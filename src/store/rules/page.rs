@@ -28,10 +28,10 @@ impl<'q> Page<'q> {
     }
 
     /// Takes in the tasks of a context as it is.
-    pub(in crate::store) fn look_at(&mut self, key: &ContextKey, context: &Arc<Context>, live: Option<&Live>) {
-        let current = live.and_then(|live| live.task(context));
+    pub(in crate::store) fn look_at(&mut self, key: &ContextKey, context: &Arc<Context>, lives: &[Live]) {
+        let current: Vec<_> = lives.iter().filter_map(|live| live.task(context)).collect();
         let settled = context.tasks.iter();
-        let settled = settled.filter(|task| current.as_ref().is_none_or(|current| current.id != task.id));
+        let settled = settled.filter(|task| current.iter().all(|current| current.id != task.id));
         for task in settled.chain(&current) {
             self.offer(key, context, task);
         }

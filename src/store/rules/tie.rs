@@ -56,14 +56,14 @@ impl Live {
 }
 
 /// The agent's id has come to mean another task. `own` is that task, where it is in the same context.
-pub(in crate::store) fn supersede(context: &mut Arc<Context>, live: Option<&mut Live>, id: &str, own: Option<&str>) {
+pub(in crate::store) fn supersede(context: &mut Arc<Context>, lives: &mut [Live], id: &str, own: Option<&str>) {
     let older = |id_of: &str| own != Some(id_of);
     let stale = |task: &ClientTask| !task.superseded && older(&task.id) && (*task.id == *id || was_upstream(task, id));
     if context.tasks.iter().any(stale) {
         let context = Arc::make_mut(context);
         context.tasks.iter_mut().filter(|task| stale(task)).for_each(|task| task.superseded = true);
     }
-    if let Some(live) = live {
+    for live in lives {
         let shown = live.shown().filter(|bound| older(&bound.task_id));
         let stale = shown.filter(|bound| bound.task_id == id || bound.upstream_task == id);
         if let Some(task) = stale.map(|bound| bound.task_id.as_str().into()) {

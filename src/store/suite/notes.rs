@@ -12,6 +12,7 @@ fn config(task: &str, id: &str, url: &str) -> PushConfig {
         token: Some("t".to_owned()),
         schemes: vec!["Bearer".to_owned()],
         credentials: None,
+        active: false,
     }
 }
 

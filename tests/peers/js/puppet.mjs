@@ -18,7 +18,8 @@ export function options() {
 const answer = (line) => console.log(JSON.stringify(line));
 const told = (error) => ({ error: { type: error.constructor.name, text: String(error.message) } });
 
-// One line in, one line out, until the input ends. `connect` resolves to { transport, send, get }.
+// One line in, one line out, until the input ends. `connect` resolves to { transport, can }: what can be done, by name.
+// Each gets the order, and is a generator of events or gives one result.
 export async function puppet(connect) {
   let client;
   try {
@@ -27,16 +28,17 @@ export async function puppet(connect) {
     answer(told(error));
     return;
   }
-  answer({ transport: client.transport });
+  const { transport, can } = client;
+  answer({ transport, can: Object.keys(can).sort() });
   for await (const line of createInterface({ input: process.stdin })) {
     const order = JSON.parse(line);
     const events = [];
     try {
-      if (order.op === 'get') answer({ task: await client.get(order) });
-      else {
-        for await (const event of client.send(order)) events.push(structuredClone(event));
+      const found = can[order.op](order);
+      if (found[Symbol.asyncIterator]) {
+        for await (const event of found) events.push(structuredClone(event));
         answer({ events });
-      }
+      } else answer({ result: (await found) ?? null });
     } catch (error) {
       answer({ events, ...told(error) });
     }

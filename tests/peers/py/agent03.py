@@ -90,7 +90,9 @@ def main():
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],
         skills=[AgentSkill(id="talk", name="Talk", description="Answers", tags=["talk"])],
+        supports_authenticated_extended_card=True,
     )
+    extended = card.model_copy(update={"description": "Tells more to those who ask"})
     configs = InMemoryPushNotificationConfigStore()
     handler = DefaultRequestHandler(
         agent_executor=Assistant(),
@@ -98,8 +100,9 @@ def main():
         push_config_store=configs,
         push_sender=BasePushNotificationSender(httpx.AsyncClient(), configs),
     )
-    app = A2ARESTFastAPIApplication(agent_card=card, http_handler=handler).build()
-    A2AStarletteApplication(agent_card=card, http_handler=handler).add_routes_to_app(app)
+    app = A2ARESTFastAPIApplication(agent_card=card, http_handler=handler, extended_agent_card=extended).build()
+    rpc = A2AStarletteApplication(agent_card=card, http_handler=handler, extended_agent_card=extended)
+    rpc.add_routes_to_app(app)
     asyncio.run(assistant.serve(app, sock))
 
 

@@ -99,16 +99,20 @@ async def main():
             for version in versions
             for binding, path in (("JSONRPC", "/"), ("HTTP+JSON", "/rest"))
         ],
-        capabilities=AgentCapabilities(streaming=True, push_notifications=True),
+        capabilities=AgentCapabilities(streaming=True, push_notifications=True, extended_agent_card=True),
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],
         skills=[AgentSkill(id="talk", name="Talk", description="Answers", tags=["talk"])],
     )
+    extended = AgentCard()
+    extended.CopyFrom(card)
+    extended.description = "Tells more to those who ask"
     configs = InMemoryPushNotificationConfigStore()
     handler = DefaultRequestHandler(
         agent_executor=Assistant(),
         task_store=InMemoryTaskStore(),
         agent_card=card,
+        extended_agent_card=extended,
         push_config_store=configs,
         push_sender=BasePushNotificationSender(httpx.AsyncClient(), configs),
     )

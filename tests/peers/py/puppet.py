@@ -1,7 +1,8 @@
-"""What the client drivers on the Python SDKs share: their options, and the lines that they read and write."""
+"""What the drivers on the Python SDKs share: their options, and the lines that they read and write."""
 
 import argparse
 import asyncio
+import inspect
 import json
 import sys
 
@@ -18,7 +19,7 @@ def options():
 
 
 def answer(**line):
-    print(json.dumps(line), flush=True)
+    print(json.dumps(line), flush=True, file=sys.__stdout__)  # a framework may have taken sys.stdout for itself
 
 
 def told(error):
@@ -26,22 +27,27 @@ def told(error):
 
 
 async def puppet(connect):
-    """One line in, one line out, until the input ends. `connect()` gives (name of the transport, send, get)."""
+    """One line in, one line out, until the input ends.
+
+    `connect()` gives the name of the transport and, by name, what can be done: each gets the order, and is a generator
+    of events or gives one result.
+    """
     try:
-        transport, send, get = await connect()
+        transport, can = await connect()
     except Exception as error:  # whatever an SDK raises is a finding, told as such
         answer(error=told(error))
         return
-    answer(transport=transport)
+    answer(transport=transport, can=sorted(can))
     while line := await asyncio.to_thread(sys.stdin.readline):
         order = json.loads(line)
         events = []
         try:
-            if order["op"] == "get":
-                answer(task=await get(order["taskId"]))
-            else:
-                async for event in send(order["text"], order.get("contextId"), order.get("taskId")):
+            found = can[order["op"]](order)
+            if inspect.isasyncgen(found):
+                async for event in found:
                     events.append(event)
                 answer(events=events)
+            else:
+                answer(result=await found)
         except Exception as error:
             answer(events=events, error=told(error))

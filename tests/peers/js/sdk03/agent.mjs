@@ -87,6 +87,7 @@ serve(Number(process.argv[2]), (base) => {
       { url: `${base}/rest`, transport: 'HTTP+JSON' },
     ],
     capabilities: { streaming: true, pushNotifications: true },
+    supportsAuthenticatedExtendedCard: true,
     defaultInputModes: ['text/plain'],
     defaultOutputModes: ['text/plain'],
     skills: [{ id: 'talk', name: 'Talk', description: 'Answers', tags: ['talk'] }],
@@ -100,6 +101,7 @@ serve(Number(process.argv[2]), (base) => {
     undefined,
     configs,
     sender,
+    async () => ({ ...card, description: 'Tells more to those who ask' }),
   );
   const userBuilder = UserBuilder.noAuthentication;
   return express()

@@ -13,12 +13,12 @@ const factory = new ClientFactory(
   }),
 );
 
+const callback = ({ id, url, token }) => ({ id, url, token });
+
 await puppet(async () => {
   const client = await factory.createFromUrl(url);
-  return {
-    transport: client.transport.constructor.name,
-
-    async *send({ text, contextId, taskId }) {
+  const can = {
+    async *send({ text, contextId, taskId, now, push }) {
       const message = {
         kind: 'message',
         role: 'user',
@@ -27,10 +27,25 @@ await puppet(async () => {
         ...(contextId && { contextId }),
         ...(taskId && { taskId }),
       };
-      if (streaming) yield* client.sendMessageStream({ message });
-      else yield await client.sendMessage({ message });
+      const configuration = {
+        ...(now && { blocking: false }),
+        ...(push && { pushNotificationConfig: callback(push) }),
+      };
+      const params = { message, ...((now || push) && { configuration }) };
+      if (streaming && !now) yield* client.sendMessageStream(params);
+      else yield await client.sendMessage(params);
     },
 
     get: ({ taskId }) => client.getTask({ id: taskId, historyLength: 100 }),
+    cancel: ({ taskId }) => client.cancelTask({ id: taskId }),
+    subscribe: ({ taskId }) => client.resubscribeTask({ id: taskId }),
+    push_set: ({ taskId, ...order }) =>
+      client.setTaskPushNotificationConfig({ taskId, pushNotificationConfig: callback(order) }),
+    push_get: ({ taskId, id }) => client.getTaskPushNotificationConfig({ id: taskId, pushNotificationConfigId: id }),
+    push_list: ({ taskId }) => client.listTaskPushNotificationConfig({ id: taskId }),
+    push_delete: ({ taskId, id }) =>
+      client.deleteTaskPushNotificationConfig({ id: taskId, pushNotificationConfigId: id }),
+    card: () => client.getAgentCard(),
   };
+  return { transport: client.transport.constructor.name, can };
 });

@@ -110,7 +110,7 @@ serve(Number(process.argv[2]), (base) => {
     description: 'Knows only what it is given',
     version: '1.0.0',
     supportedInterfaces,
-    capabilities: { streaming: true, pushNotifications: true, extensions: [] },
+    capabilities: { streaming: true, pushNotifications: true, extendedAgentCard: true, extensions: [] },
     securitySchemes: {},
     securityRequirements: [],
     signatures: [],
@@ -141,6 +141,7 @@ serve(Number(process.argv[2]), (base) => {
     undefined,
     configs,
     sender,
+    async () => ({ ...card, description: 'Tells more to those who ask' }),
   );
   const userBuilder = UserBuilder.noAuthentication;
   return express()

@@ -3,7 +3,7 @@
 // With --protocol 0.3 it has `legacyCompat` on and sees only the v0.3 interfaces of the card.
 
 import { randomUUID } from 'node:crypto';
-import { Role, StreamResponse, Task } from '@a2a-js/sdk';
+import { AgentCard, ListTasksResponse, Role, StreamResponse, Task, TaskPushNotificationConfig } from '@a2a-js/sdk';
 import {
   ClientFactory,
   ClientFactoryOptions,
@@ -24,18 +24,24 @@ const factory = new ClientFactory(
   }),
 );
 
+const tenant = '';
+const callback = ({ id, taskId = '', url, token }) => ({ tenant, id, taskId, url, token, authentication: undefined });
+
 await puppet(async () => {
   const card = await cardResolver.resolve(url);
   const offered = card.supportedInterfaces;
   if (protocol) card.supportedInterfaces = offered.filter((one) => one.protocolVersion.startsWith(protocol));
   const client = await factory.createFromAgentCard(card);
-  return {
-    transport: `${client.transport.constructor.name} ${client.transport.protocolVersion}`,
-
-    async *send({ text, contextId = '', taskId = '' }) {
+  const can = {
+    async *send({ text, contextId = '', taskId = '', now = false, push }) {
+      const configuration = {
+        acceptedOutputModes: [],
+        taskPushNotificationConfig: push && callback(push),
+        returnImmediately: now,
+      };
       const request = {
-        tenant: '',
-        configuration: undefined,
+        tenant,
+        configuration: now || push ? configuration : undefined,
         metadata: undefined,
         message: {
           messageId: randomUUID(),
@@ -48,7 +54,7 @@ await puppet(async () => {
           referenceTaskIds: [],
         },
       };
-      if (streaming) {
+      if (streaming && !now) {
         for await (const event of client.sendMessageStream(request)) yield StreamResponse.toJSON(event);
       } else {
         const result = await client.sendMessage(request);
@@ -57,6 +63,32 @@ await puppet(async () => {
       }
     },
 
-    get: async ({ taskId }) => Task.toJSON(await client.getTask({ tenant: '', id: taskId, historyLength: 100 })),
+    get: async ({ taskId }) => Task.toJSON(await client.getTask({ tenant, id: taskId, historyLength: 100 })),
+
+    list: async ({ contextId, status = 0, pageSize, pageToken = '', artifacts = false }) => {
+      const wanted = { tenant, contextId, status, pageSize, pageToken, includeArtifacts: artifacts };
+      return ListTasksResponse.toJSON(await client.listTasks({ ...wanted, statusTimestampAfter: undefined }));
+    },
+
+    cancel: async ({ taskId }) => Task.toJSON(await client.cancelTask({ tenant, id: taskId, metadata: undefined })),
+
+    async *subscribe({ taskId }) {
+      for await (const event of client.resubscribeTask({ tenant, id: taskId })) yield StreamResponse.toJSON(event);
+    },
+
+    push_set: async (order) =>
+      TaskPushNotificationConfig.toJSON(await client.createTaskPushNotificationConfig(callback(order))),
+
+    push_get: async ({ taskId, id }) =>
+      TaskPushNotificationConfig.toJSON(await client.getTaskPushNotificationConfig({ tenant, taskId, id })),
+
+    push_list: async ({ taskId }) => {
+      const found = await client.listTaskPushNotificationConfig({ tenant, taskId, pageSize: 0, pageToken: '' });
+      return { configs: found.configs.map((one) => TaskPushNotificationConfig.toJSON(one)) };
+    },
+
+    push_delete: ({ taskId, id }) => client.deleteTaskPushNotificationConfig({ tenant, taskId, id }),
+    card: async () => AgentCard.toJSON(await client.getAgentCard()),
   };
+  return { transport: `${client.transport.constructor.name} ${client.transport.protocolVersion}`, can };
 });
