@@ -47,13 +47,6 @@ impl Seen {
         }
     }
 
-    /// The task that an operation of HTTP+JSON names, as it stands in the path.
-    pub fn task(&self) -> &str {
-        let path = self.line.1.split('?').next().unwrap_or_default();
-        let id = path.rsplit('/').next().unwrap_or_default();
-        id.split(':').next().unwrap_or_default()
-    }
-
     pub fn is_send(&self) -> bool {
         matches!(self.method(), "message/send" | "SendMessage" | "message/stream" | "SendStreamingMessage")
     }
