@@ -30,6 +30,10 @@ impl Spelling {
         if self == Self::V03 { "content" } else { "parts" }
     }
 
+    pub fn canceled(self) -> &'static str {
+        if self == Self::V03 { "TASK_STATE_CANCELLED" } else { "TASK_STATE_CANCELED" }
+    }
+
     pub fn message(self, text: &str, ids: Value) -> Value {
         let mut message = json!({ "messageId": uuid::Uuid::new_v4().to_string(), "role": "ROLE_USER" });
         message[self.parts()] = json!([{ "text": text }]);
@@ -97,7 +101,7 @@ fn on_task(
     let get = seen.line.0 == Method::GET;
     if let Some(id) = id.strip_suffix(":cancel").filter(|_| !get) {
         let Some(task) = tasks.get_mut(id) else { return Some(spelling.not_found()) };
-        task["status"] = json!({ "state": "TASK_STATE_CANCELED" });
+        task["status"] = json!({ "state": spelling.canceled() });
         return Some(json_response(task));
     }
     if let Some(id) = id.strip_suffix(":subscribe").filter(|_| get == (spelling == Spelling::V03)) {

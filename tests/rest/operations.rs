@@ -48,7 +48,7 @@ async fn a_task_is_cancelled_by_its_path() {
         let canceled = client.post(&format!("/tasks/{id}:cancel"), &body).await;
         assert_eq!(
             (canceled.status, &canceled.json()["status"]["state"]),
-            (200, &json!("TASK_STATE_CANCELED")),
+            (200, &json!(spelling.canceled())),
             "{canceled:?}"
         );
         assert_eq!(agent.last().raw, r#"{"metadata":{"why":"x"}}"#);
@@ -57,7 +57,7 @@ async fn a_task_is_cancelled_by_its_path() {
         let calls = agent.calls();
         let open = client.send("Which city do you mean?", json!({})).await;
         let path = format!("/tasks/{}:cancel", open["id"].as_str().unwrap());
-        assert_eq!(client.post(&path, &json!({})).await.json()["status"]["state"], "TASK_STATE_CANCELED");
+        assert_eq!(client.post(&path, &json!({})).await.json()["status"]["state"], spelling.canceled());
         assert_eq!(agent.calls(), calls + 1, "a question of ours is cancelled here");
     }
 }
@@ -88,7 +88,7 @@ async fn a_task_is_subscribed_to_by_get_and_post() {
                 "{told:?}"
             );
             assert!(events[0].get("task").is_some(), "{told:?}");
-            assert!(told.raw.contains("TASK_STATE_CANCELED"), "{told:?}");
+            assert!(told.raw.contains(spelling.canceled()), "{told:?}");
             let own = agent.seen().into_iter().find(|seen| seen.line.1.ends_with(":subscribe")).unwrap();
             assert_eq!(own.line.0, if spelling == Spelling::V03 { Method::GET } else { Method::POST });
         }
