@@ -6,7 +6,7 @@ use crate::binary::push::{agent, callback, done, push, send as wishing, states, 
 
 #[tokio::test]
 async fn another_proxy_delivers_and_hears_what_one_that_was_killed_began() {
-    let server = Server::start("redis-server", super::server::free_port(), &["--save", ""]);
+    let server = Server::start("redis-server", free_port(), &["--save", ""]);
     let agent = agent(|_| None);
     let text = format!("{}[push]\nallow = ['http://127.0.0.1']\ntimeout = '1s'\n", config(&agent));
     let mut first = Proxy::sharing(&server.url(), &text).await;
