@@ -118,7 +118,8 @@ impl Connection {
                 tokio::time::sleep(Duration::from_millis(settings.gap)).await;
             }
             let (append, artifact) = (at > 0, artifact(&text));
-            let update = format!("{{\"kind\":\"artifact-update\",{task_ids},\"append\":{append},\"artifact\":{artifact}}}");
+            let update =
+                format!("{{\"kind\":\"artifact-update\",{task_ids},\"append\":{append},\"artifact\":{artifact}}}");
             self.event(&update).await?;
         }
         let last = "\"status\":{\"state\":\"completed\"},\"final\":true";

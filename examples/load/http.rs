@@ -62,7 +62,8 @@ impl Wire {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         };
-        let size = std::str::from_utf8(&self.read[..at]).ok().and_then(|size| usize::from_str_radix(size.trim(), 16).ok());
+        let size =
+            std::str::from_utf8(&self.read[..at]).ok().and_then(|size| usize::from_str_radix(size.trim(), 16).ok());
         let size = size.ok_or(io::ErrorKind::InvalidData)?;
         self.read.drain(..at + 2);
         let mut chunk = self.exactly(size + 2).await?;
