@@ -1,5 +1,6 @@
 //! What waits for a webhook, and what the agent calls back, outlives the proxy.
 
+use super::server::free_port;
 use super::*;
 use crate::binary::agent::Reserved;
 use crate::binary::push::{agent, callback, done, push, send as wishing, states, webhook};
