@@ -19,6 +19,7 @@ use super::route::{self, Routes};
 use super::{RouteService, SetupError, cors, headers, refusal};
 use crate::config::{Listener, Route};
 use crate::conversation::principal::{RouteId, Unidentified};
+use crate::exchange::{bearer, is_grant};
 use crate::middleware::{BoxError, ReplyBody, RequestBody};
 
 /// What serves a route.
@@ -123,7 +124,9 @@ impl Mounted {
     ) -> BoxFuture<'static, Result<Response<ReplyBody>, Infallible>> {
         headers::arrive(&mut request, scheme);
         let principal = self.identification.principal(request.headers());
-        let is_call = request.method() == Method::POST;
+        // An agent that fetches a conversation is told by its token.
+        let fetches = bearer(request.headers()).is_some_and(is_grant);
+        let is_call = request.method() == Method::POST && !fetches;
         let extensions = request.extensions_mut();
         extensions.insert(self.id.clone());
         match principal {
