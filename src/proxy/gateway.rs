@@ -15,7 +15,7 @@ use crate::a2a::card::Seen;
 use crate::config::{Config, Identity, Route};
 use crate::conversation::policy::Mode;
 use crate::middleware::ConversationLayer;
-use crate::store::{Memory, MemoryLimits, Store};
+use crate::store::{Limits, Memory, Store};
 
 /// A proxy that listens, with the layers whose turns outlive their requests.
 #[derive(Debug)]
@@ -98,11 +98,12 @@ fn layered(layer: &ConversationLayer, upstream: super::Upstream) -> RouteService
 }
 
 fn memory(config: &Config) -> Arc<dyn Store> {
-    let limits = MemoryLimits {
+    let limits = Limits {
         contexts: config.store.contexts,
         bytes: config.store.bytes,
         context_bytes: config.store.context_bytes,
         ttl: config.store.ttl,
+        route_ttl: Vec::new(),
     };
     // The secret lasts as long as what it hashes.
     let mut secret = [0; 32];

@@ -3,6 +3,7 @@
 //! A context carries at most one lease: the right to run a turn in it. Every verb is atomic. Times are arguments, in milliseconds since 1970;
 //! so is all randomness. A store that cannot answer says so; it never answers from less than it knows.
 
+mod engine;
 mod memory;
 #[cfg(test)]
 mod suite;
@@ -13,7 +14,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use memory::{Memory, MemoryLimits};
+pub use engine::Limits;
+pub use memory::Memory;
 
 use crate::a2a::State;
 use crate::context::{Context, Settlement};

@@ -2,33 +2,30 @@
 
 use std::sync::Arc;
 
-use dashmap::Entry;
-
-use super::Memory;
-use super::slot::{self, Live, Slot, State};
+use super::{Engine, Live, Shelf, Slot, State, slot};
 use crate::conversation::principal::ContextKey;
 use crate::store::{Bind, Lease, StoreError};
 use crate::task::ClientTask;
 use crate::turn::Bound;
 
 /// What a bind comes to in its own context.
-struct Tied {
+struct Tied<S: Shelf> {
     lease: Lease,
     bound: Bound,
-    slot: Arc<Slot>,
+    slot: Arc<Slot<S>>,
     /// Where the agent's id was known before, under another task.
-    before: Vec<Arc<Slot>>,
+    before: Vec<Arc<Slot<S>>>,
 }
 
-impl Memory {
-    pub(super) fn bind_now(&self, lease: &Lease, bind: Bind) -> Result<(Lease, Bound), StoreError> {
+impl<S: Shelf> Engine<S> {
+    pub(in crate::store) fn bind_now(&self, lease: &Lease, bind: Bind) -> Result<(Lease, Bound), StoreError> {
         self.drop_expired(lease, &bind);
-        let _alone = self.tasks.alone(&lease.key.route, &bind.upstream_task);
+        let _alone = self.shelf.alone(&lease.key.route, &bind.upstream_task);
         let tied = self.holding(lease, |slot, state, live| self.tie(slot, state, live, lease, bind))??;
         for before in &tied.before {
             // One slot at a time: what another task loses is told to it when this one's lock is given back.
             let own = Arc::ptr_eq(before, &tied.slot).then_some(&*tied.bound.task_id);
-            supersede(before, &tied.bound.upstream_task, own);
+            self.supersede(before, &tied.bound.upstream_task, own);
         }
         Ok((tied.lease, tied.bound))
     }
@@ -45,12 +42,12 @@ impl Memory {
 
     fn tie(
         &self,
-        slot: &Arc<Slot>,
-        state: &mut State,
+        slot: &Arc<Slot<S>>,
+        state: &mut State<S>,
         live: &mut Live,
         lease: &Lease,
         bind: Bind,
-    ) -> Result<Tied, StoreError> {
+    ) -> Result<Tied<S>, StoreError> {
         if live.inherited {
             // The holder goes on with a turn of its own.
             live.inherited = false;
@@ -81,15 +78,13 @@ impl Memory {
     }
 
     /// Moves a provisional context to its contextId.
-    fn move_out(&self, slot: &Arc<Slot>, state: &mut State, bind: &Bind) -> Result<(), StoreError> {
+    fn move_out(&self, slot: &Arc<Slot<S>>, state: &mut State<S>, bind: &Bind) -> Result<(), StoreError> {
         let old = slot.key(state);
         let wished = (!bind.upstream_context.is_empty()).then_some(&bind.upstream_context);
         for context_id in wished.into_iter().chain([&bind.minted_context]) {
             let key = ContextKey { context_id: context_id.as_str().into(), ..old.clone() };
-            if let Entry::Vacant(vacant) = self.contexts.entry(key.clone()) {
-                vacant.insert(slot.clone());
+            if self.shelf.rename(slot, &old, &key) {
                 state.context_id = key.context_id;
-                self.contexts.remove(&old);
                 return Ok(());
             }
         }
@@ -97,7 +92,7 @@ impl Memory {
     }
 
     /// The client task of the turn, and where the agent's id was known before.
-    fn tie_task(&self, slot: &Arc<Slot>, state: &State, live: &Live, bind: &Bind) -> (String, Vec<Arc<Slot>>) {
+    fn tie_task(&self, slot: &Arc<Slot<S>>, state: &State<S>, live: &Live, bind: &Bind) -> (String, Vec<Arc<Slot<S>>>) {
         // A turn that the client knows stays the task that it is, whatever else the agent comes to call it.
         let bound = live.bound.as_ref().map(|bound| bound.task_id.clone()).filter(|id| !id.is_empty());
         let task = bound.or_else(|| bind.task.clone());
@@ -110,49 +105,55 @@ impl Memory {
         if chain.is_some_and(|chain| !chain.superseded && slot::was_upstream(chain, id)) {
             return (task.unwrap_or_default(), Vec::new());
         }
-        let before = self.tasks.take_agent(slot, id);
+        let before = self.shelf.take_agent(slot, id);
         let minted = || if before.is_empty() { id.clone() } else { bind.minted_task.clone() };
         (task.unwrap_or_else(minted), before)
     }
 
     /// Enters the ids of a turn in flight, to be looked through when it ends.
-    pub(super) fn enter(&self, slot: &Arc<Slot>, live: &mut Live, task: &str, upstream: &str) {
+    pub(in crate::store) fn enter(&self, slot: &Arc<Slot<S>>, live: &mut Live, task: &str, upstream: &str) {
         let mut note = |id: &str| {
             if !live.ids.iter().any(|known| **known == *id) {
                 live.ids.push(id.into());
             }
         };
         if !task.is_empty() {
-            self.tasks.add_client(slot, task);
+            self.shelf.add_client(slot, task);
             note(task);
         }
         if !upstream.is_empty() {
-            self.tasks.add_agent(slot, upstream);
+            self.shelf.add_agent(slot, upstream);
             note(upstream);
         }
+    }
+
+    /// The agent's id has come to mean another task. `own` is that task, where it is in the same context.
+    fn supersede(&self, slot: &Arc<Slot<S>>, id: &str, own: Option<&str>) {
+        let mut state = slot.lock();
+        // One that went meanwhile stays gone.
+        if !self.shelf.is_there(&state.mark) {
+            return;
+        }
+        let older = |id_of: &str| own != Some(id_of);
+        let stale = |task: &ClientTask| {
+            !task.superseded && older(&task.id) && (*task.id == *id || slot::was_upstream(task, id))
+        };
+        if state.context.tasks.iter().any(stale) {
+            let context = Arc::make_mut(&mut state.context);
+            context.tasks.iter_mut().filter(|task| stale(task)).for_each(|task| task.superseded = true);
+        }
+        if let Some(live) = &mut state.live {
+            let shown = live.shown().filter(|bound| older(&bound.task_id));
+            let stale = shown.filter(|bound| bound.task_id == id || bound.upstream_task == id);
+            if let Some(task) = stale.map(|bound| bound.task_id.as_str().into()) {
+                live.superseded = Some(task);
+            }
+        }
+        self.note(slot, &mut state);
     }
 }
 
 /// Whether the bind tells nothing new of a turn that is bound.
 fn same_turn(bound: &Bound, bind: &Bind) -> bool {
     bind.upstream_task.is_empty() || bind.upstream_task == bound.upstream_task
-}
-
-/// The agent's id has come to mean another task. `own` is that task, where it is in the same context.
-fn supersede(slot: &Slot, id: &str, own: Option<&str>) {
-    let mut state = slot.lock();
-    let older = |id_of: &str| own != Some(id_of);
-    let stale =
-        |task: &ClientTask| !task.superseded && older(&task.id) && (*task.id == *id || slot::was_upstream(task, id));
-    if state.context.tasks.iter().any(stale) {
-        let context = Arc::make_mut(&mut state.context);
-        context.tasks.iter_mut().filter(|task| stale(task)).for_each(|task| task.superseded = true);
-    }
-    if let Some(live) = &mut state.live {
-        let shown = live.shown().filter(|bound| older(&bound.task_id));
-        let stale = shown.filter(|bound| bound.task_id == id || bound.upstream_task == id);
-        if let Some(task) = stale.map(|bound| bound.task_id.as_str().into()) {
-            live.superseded = Some(task);
-        }
-    }
 }

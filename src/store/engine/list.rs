@@ -4,8 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Memory;
-use super::slot::{Live, Slot, State};
+use super::{Engine, Live, Shelf, Slot, State};
 use crate::context::Context;
 use crate::conversation::principal::ContextKey;
 use crate::store::{ListQuery, Listed, Pending};
@@ -22,38 +21,35 @@ struct Page<'q> {
     total: usize,
 }
 
-impl Memory {
+impl<S: Shelf> Engine<S> {
     /// Every context is read as it is when its turn comes: a task that changes meanwhile may be listed by its old state or by its new one.
-    pub(super) fn list_now(&self, query: &ListQuery) -> Listed {
+    pub(in crate::store) fn list_now(&self, query: &ListQuery) -> Listed {
         let after = query.after.as_ref().map(|(updated_at, id)| (Reverse(*updated_at), id.as_str().into()));
         let mut page = Page { query, after, best: BTreeMap::new(), total: 0 };
-        for slot in self.slots_of(query) {
+        self.each_of(query, |slot| {
             let mut state = slot.lock();
             let key = slot.key(&state);
             if self.is_there(&slot, &mut state, &key) {
                 page.look_at(&key, &state);
             }
-        }
+        });
         Listed { tasks: page.best.into_values().collect(), total: page.total }
     }
 
-    fn slots_of(&self, query: &ListQuery) -> Vec<Arc<Slot>> {
+    fn each_of(&self, query: &ListQuery, mut visit: impl FnMut(Arc<Slot<S>>)) {
         let (route, principal) = (query.route.clone(), query.principal.clone());
         match &query.context_id {
             Some(id) => {
                 let key = ContextKey { route, principal, context_id: id.as_str().into() };
-                self.contexts.get(&key).map(|slot| slot.value().clone()).into_iter().collect()
+                self.shelf.find(&key).into_iter().for_each(visit);
             }
-            None => {
-                let owned = self.owners.get(&(route, principal));
-                owned.map(|slots| slots.values().cloned().collect()).unwrap_or_default()
-            }
+            None => self.shelf.each_owned(&(route, principal), &mut visit),
         }
     }
 }
 
 impl Page<'_> {
-    fn look_at(&mut self, key: &ContextKey, state: &State) {
+    fn look_at<S: Shelf>(&mut self, key: &ContextKey, state: &State<S>) {
         let current = state.live.as_ref().and_then(|live| live.task(&state.context));
         let settled = state.context.tasks.iter();
         let settled = settled.filter(|task| current.as_ref().is_none_or(|current| current.id != task.id));

@@ -2,80 +2,66 @@
 
 use std::sync::Arc;
 
-use super::slot::{self, Live, Slot, State};
-use super::{Memory, lock};
+use super::{Engine, Live, Shelf, Slot, State, slot};
 use crate::context::{Context, Settlement};
-use crate::conversation::principal::{ContextKey, Principal, RouteId};
 use crate::store::{Begin, Begun, Lease, Pending, StoreError};
 
-impl Memory {
-    pub(super) fn begin_now(&self, begin: &Begin) -> Begun {
+impl<S: Shelf> Engine<S> {
+    pub(in crate::store) fn begin_now(&self, begin: &Begin) -> (Begun, S::Written) {
         self.tell_time(begin.now);
         let begun = loop {
             let slot = self.slot_or_new(begin);
             let mut state = slot.lock();
-            // One that nobody has begun in yet has no seat; one that went while its lock was waited for is no longer in the map either.
-            let new = state.seat.is_none() && self.contexts.get(&begin.key).is_some_and(|at| Arc::ptr_eq(&at, &slot));
+            // One that nobody has begun in yet is no context; one that went while its lock was waited for is no longer found either.
+            let here = |found: Arc<Slot<S>>| Arc::ptr_eq(&found, &slot);
+            let new = !self.shelf.is_there(&state.mark) && self.shelf.find(&begin.key).is_some_and(here);
             if new || self.is_there(&slot, &mut state, &begin.key) {
-                break self.grant(&slot, &mut state, begin);
+                let begun = self.grant(&slot, &mut state, begin);
+                break (begun, self.shelf.written(&state.mark));
             }
         };
         self.make_room(None);
         begun
     }
 
-    fn slot_or_new(&self, begin: &Begin) -> Arc<Slot> {
-        if let Some(slot) = self.contexts.get(&begin.key) {
-            return slot.value().clone();
-        }
-        let owner = self.shared_owner(&begin.key);
-        let key = ContextKey { route: owner.0.clone(), principal: owner.1.clone(), ..begin.key.clone() };
-        let new = |context_id| Slot::new(self.next_token(), owner, context_id, begin.fence.clone());
-        let context_id = key.context_id.clone();
-        self.contexts.entry(key).or_insert_with(|| Arc::new(new(context_id))).value().clone()
+    fn slot_or_new(&self, begin: &Begin) -> Arc<Slot<S>> {
+        self.shelf.find_or(&begin.key, || {
+            let (owner, context_id) = (self.shelf.owner(&begin.key), begin.key.context_id.clone());
+            Slot::new(self.next_token(), owner, context_id, Context::new(begin.fence.clone()))
+        })
     }
 
-    /// The names as another context of the same owner has them, so that they are in memory once.
-    fn shared_owner(&self, key: &ContextKey) -> (RouteId, Principal) {
-        let owner = (key.route.clone(), key.principal.clone());
-        let known = self.owners.get(&owner).map(|known| known.key().clone());
-        known.unwrap_or(owner)
-    }
-
-    fn grant(&self, slot: &Arc<Slot>, state: &mut State, begin: &Begin) -> Begun {
+    fn grant(&self, slot: &Arc<Slot<S>>, state: &mut State<S>, begin: &Begin) -> Begun {
         if let Some(live) = state.live.as_ref().filter(|live| !live.may_begin(begin)) {
             return Begun::Busy(live.seen());
         }
-        let new = state.seat.is_none();
-        if new {
-            self.owners.entry(slot.owner.clone()).or_default().insert(slot.serial, slot.clone());
-        }
+        let new = !self.shelf.is_there(&state.mark);
         let previous = state.in_flight();
         let token = self.next_token();
         let before = state.live.take();
         state.live = Some(Box::new(Live::new(begin, token, new && begin.provisional, before)));
         state.used = begin.now;
-        lock(&self.ledger).seat(slot, state);
+        self.note(slot, state);
         Begun::Granted { lease: Lease { key: slot.key(state), token }, context: state.context.clone(), previous }
     }
 
     /// Does something in the context whose lease this is.
-    pub(super) fn holding<T>(
+    pub(in crate::store) fn holding<T>(
         &self,
         lease: &Lease,
-        act: impl FnOnce(&Arc<Slot>, &mut State, &mut Live) -> T,
+        act: impl FnOnce(&Arc<Slot<S>>, &mut State<S>, &mut Live) -> T,
     ) -> Result<T, StoreError> {
         let held = self.within(&lease.key, |slot, state| {
             let mut live = state.live.take_if(|live| live.lease.token == lease.token)?;
             let done = act(slot, state, &mut live);
             state.live = Some(live);
-            lock(&self.ledger).seat(slot, state);
+            self.note(slot, state);
             Some(done)
         });
         held.flatten().ok_or(StoreError::LeaseLost)
     }
 
-    pub(super) fn observe_now(&self, lease: &Lease, mut pending: Pending) -> Result<(), StoreError> {
+    pub(in crate::store) fn observe_now(&self, lease: &Lease, mut pending: Pending) -> Result<(), StoreError> {
         self.tell_time(pending.looked_at);
         self.holding(lease, |slot, _, live| {
             match &pending.bound {
@@ -91,11 +77,15 @@ impl Memory {
         })
     }
 
-    pub(super) fn renew_now(&self, lease: &Lease, until: u64) -> Result<(), StoreError> {
+    pub(in crate::store) fn renew_now(&self, lease: &Lease, until: u64) -> Result<(), StoreError> {
         self.holding(lease, |_, _, live| live.lease.until = until)
     }
 
-    pub(super) fn settle_now(&self, lease: &Lease, settlement: Settlement) -> Result<Arc<Context>, StoreError> {
+    pub(in crate::store) fn settle_now(
+        &self,
+        lease: &Lease,
+        settlement: Settlement,
+    ) -> Result<Arc<Context>, StoreError> {
         self.tell_time(settlement.now);
         let settled = self.within(&lease.key, |slot, state| {
             let mut live = state.live.take_if(|live| live.lease.token == lease.token)?;
@@ -109,14 +99,14 @@ impl Memory {
         Ok(context)
     }
 
-    pub(super) fn release_now(&self, lease: &Lease) {
+    pub(in crate::store) fn release_now(&self, lease: &Lease) {
         self.within(&lease.key, |slot, state| {
             let Some(mut live) = state.live.take_if(|live| live.lease.token == lease.token) else { return };
             if live.inherited {
                 // The turn that was taken over is as unsettled as it was: dropped here it would be lost.
                 live.leave(self.next_token());
                 state.live = Some(live);
-                lock(&self.ledger).seat(slot, state);
+                self.note(slot, state);
             } else {
                 self.end(slot, state, &live);
             }
@@ -124,7 +114,7 @@ impl Memory {
     }
 
     /// A turn is no longer in flight: of what it bound, what did not get into the context is forgotten.
-    fn end(&self, slot: &Arc<Slot>, state: &mut State, live: &Live) {
+    fn end(&self, slot: &Arc<Slot<S>>, state: &mut State<S>, live: &Live) {
         for id in &live.ids {
             self.tidy(slot, &state.context, id);
         }
@@ -132,16 +122,16 @@ impl Memory {
         if context.turns.is_empty() && context.apart.is_empty() && context.tasks.is_empty() {
             self.discard(slot, state);
         } else {
-            lock(&self.ledger).seat(slot, state);
+            self.note(slot, state);
         }
     }
 
-    fn tidy(&self, slot: &Arc<Slot>, context: &Context, id: &str) {
+    fn tidy(&self, slot: &Arc<Slot<S>>, context: &Context, id: &str) {
         let upstream = context.tasks.iter().any(|task| slot::was_upstream(task, id));
-        self.tasks.keep(slot, id, context.task(id).is_some(), upstream);
+        self.shelf.keep(slot, id, context.task(id).is_some(), upstream);
     }
 
-    fn apply(&self, slot: &Arc<Slot>, state: &mut State, live: &mut Live, settlement: Settlement) {
+    fn apply(&self, slot: &Arc<Slot<S>>, state: &mut State<S>, live: &mut Live, settlement: Settlement) {
         let context = Arc::make_mut(&mut state.context);
         grow_by_little(&mut context.turns);
         grow_by_little(&mut context.tasks);
@@ -158,8 +148,7 @@ impl Memory {
         for id in loose {
             self.tidy(slot, &state.context, &id);
         }
-        let bytes = state.context.size();
-        lock(&self.ledger).count(state, bytes);
+        state.bytes = state.context.size();
     }
 
     /// Keeps the context within its own limit. The ids of the tasks that went, the agent's too.
