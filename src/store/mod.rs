@@ -3,6 +3,8 @@
 //! A context carries at most one lease: the right to run a turn in it. Every verb is atomic. Times are arguments, in milliseconds since 1970;
 //! so is all randomness. A store that cannot answer says so; it never answers from less than it knows.
 
+#[cfg(feature = "disk")]
+mod disk;
 mod engine;
 mod memory;
 #[cfg(test)]
@@ -14,6 +16,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "disk")]
+pub use disk::{Disk, Durability, OpenError, Settings as DiskSettings};
 pub use engine::Limits;
 pub use memory::Memory;
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Shelf, State};
 use crate::a2a::State as TaskState;
 use crate::conversation::principal::RouteId;
@@ -31,7 +33,7 @@ impl Default for Limits {
 }
 
 /// The place of a context in the order in which they go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(in crate::store) struct Rank {
     pub(in crate::store) standing: Standing,
     /// Of one with a turn in flight: when anybody may take the turn. Else: when its time is over.
@@ -39,7 +41,7 @@ pub(in crate::store) struct Rank {
 }
 
 /// What is open in a context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[repr(u8)]
 pub(in crate::store) enum Standing {
     /// Nothing.
@@ -93,7 +95,8 @@ impl Going {
 }
 
 impl<S: Shelf> State<S> {
-    pub(super) fn rank(&self, limits: &Limits, route: &RouteId) -> Rank {
+    /// The place that it asks for in the order of going.
+    pub(in crate::store) fn rank(&self, limits: &Limits, route: &RouteId) -> Rank {
         if let Some(live) = &self.live {
             return Rank { standing: Standing::Leased, when: live.abandoned_at() };
         }

@@ -46,7 +46,7 @@ impl<S: Shelf> Engine<S> {
             let Some((rank, slot)) = self.shelf.next_to_go(&self.limits, going) else { return };
             swept += 1;
             let mut state = slot.lock();
-            if self.shelf.is_at(&state.mark, rank) {
+            if self.shelf.is_there(&state.mark) && state.rank(&self.limits, &slot.owner.0) == rank {
                 self.discard(&slot, &mut state);
             }
         }

@@ -44,9 +44,6 @@ pub(in crate::store) trait Shelf: Sized + Send + Sync + 'static {
     /// The context that goes next, with its place, if one must: because the limits are passed, or, where `sweep`, because its time is over.
     fn next_to_go(&self, limits: &Limits, going: Going) -> Option<(Rank, Arc<Slot<Self>>)>;
 
-    /// Whether that is the context's place.
-    fn is_at(&self, mark: &Self::Mark, rank: Rank) -> bool;
-
     /// While this is held, nobody else binds the agent's id.
     fn alone(&self, route: &RouteId, id: &str) -> MutexGuard<'_, ()>;
 

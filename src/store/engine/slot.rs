@@ -93,6 +93,12 @@ impl<S: Shelf> Slot<S> {
         lock(&self.state)
     }
 
+    /// Its state, unless somebody has it.
+    #[cfg(feature = "disk")]
+    pub(in crate::store) fn try_lock(&self) -> Option<MutexGuard<'_, State<S>>> {
+        self.state.try_lock().ok()
+    }
+
     pub(in crate::store) fn key(&self, state: &State<S>) -> ContextKey {
         let (route, principal) = self.owner.clone();
         ContextKey { route, principal, context_id: state.context_id.clone() }
@@ -146,6 +152,18 @@ impl Live {
             max_turn: begin.max_turn,
             waiting: Waiting::default(),
         }
+    }
+
+    /// A turn that another process left unsettled. `since` it holds a lease, and for `max_turn` at most, in milliseconds.
+    pub(in crate::store) fn restored(
+        lease: InFlight,
+        bound: Bound,
+        superseded: Option<Box<str>>,
+        ids: Vec<Box<str>>,
+        (since, max_turn): (u64, u64),
+    ) -> Self {
+        let waiting = Waiting::default();
+        Self { lease, bound: Some(bound), inherited: false, provisional: false, superseded, ids, since, max_turn, waiting }
     }
 
     /// The ids under which the client knows what is in flight.

@@ -118,8 +118,7 @@ impl<S: Shelf> Engine<S> {
         for id in &live.ids {
             self.tidy(slot, &state.context, id);
         }
-        let context = &state.context;
-        if context.turns.is_empty() && context.apart.is_empty() && context.tasks.is_empty() {
+        if state.context.is_blank() {
             self.discard(slot, state);
         } else {
             self.note(slot, state);

@@ -19,16 +19,34 @@ pub(in crate::store) struct Outbox {
 }
 
 impl Outbox {
+    /// One whose ids are greater than this.
+    #[cfg(feature = "disk")]
+    pub(in crate::store) fn beyond(id: u64) -> Self {
+        Self { newest: id, ..Self::default() }
+    }
+
+    /// A delivery as it is.
+    #[cfg(feature = "disk")]
+    pub(in crate::store) fn delivery(&self, id: u64) -> Option<&Delivery> {
+        self.deliveries.get(&id)
+    }
+
     pub(in crate::store) fn push(&mut self, delivery: Delivery) -> u64 {
         self.newest += 1;
         let id = self.newest;
+        self.restore(Delivery { id, ..delivery });
+        id
+    }
+
+    /// Puts in a delivery that has its id; those of a lane in their order.
+    pub(in crate::store) fn restore(&mut self, delivery: Delivery) {
+        let id = delivery.id;
         let lane = self.lanes.entry(delivery.lane.clone()).or_default();
         lane.push_back(id);
         if lane.len() == 1 {
             self.heads.insert((delivery.due, id));
         }
-        self.deliveries.insert(id, Delivery { id, ..delivery });
-        id
+        self.deliveries.insert(id, delivery);
     }
 
     pub(in crate::store) fn take(&mut self, now: u64, until: u64, limit: usize) -> Vec<Delivery> {

@@ -92,10 +92,6 @@ impl Shelf for Maps {
         lock(&self.ledger).next_to_go(limits, going)
     }
 
-    fn is_at(&self, mark: &Mark, rank: Rank) -> bool {
-        mark.seat.is_some_and(|seat| seat.0 == rank)
-    }
-
     fn alone(&self, route: &RouteId, id: &str) -> MutexGuard<'_, ()> {
         self.tasks.alone(route, id)
     }

@@ -1,0 +1,103 @@
+//! Records as they are written. Whatever changes here, or in what a turn or a task is made of, makes another schema: see
+//! [`SCHEMA`](super::open::SCHEMA).
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::conversation::principal::ContextKey;
+use crate::conversation::transcript::Kept;
+use crate::store::engine::{Live, Rank};
+use crate::store::{InFlight, Pending};
+use crate::turn::Bound;
+
+/// What there is once in a context.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Head {
+    pub(super) key: ContextKey,
+    pub(super) fence: String,
+    pub(super) window_start: u32,
+    pub(super) rewrites: u32,
+    pub(super) used: u64,
+    /// Its place in the order of going.
+    pub(super) rank: Rank,
+}
+
+/// A turn in flight, as far as it outlives its process: the agent knows it, so that whoever comes may ask for its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Unsettled {
+    token: u64,
+    pending: Pending,
+    bound: Bound,
+    superseded: Option<Box<str>>,
+    ids: Vec<Box<str>>,
+    since: u64,
+    max_turn: u64,
+}
+
+impl Unsettled {
+    /// What is to be kept of a turn; nothing of one that the agent could not be asked for.
+    pub(super) fn of(live: &Live) -> Option<Self> {
+        let bound = live.shown().filter(|bound| !bound.upstream_task.is_empty())?;
+        let pending = live.lease.pending.clone()?;
+        Some(Self {
+            token: live.lease.token,
+            pending,
+            bound: bound.clone(),
+            superseded: live.superseded.clone(),
+            ids: live.ids.clone(),
+            since: live.since,
+            max_turn: live.max_turn,
+        })
+    }
+
+    /// The turn as it is found by another process than the one that ran it: nobody reads its reply any more.
+    pub(super) fn left(self) -> Live {
+        let pending = Pending { idle: true, bound: Some(self.bound.clone()), ..self.pending };
+        let lease = InFlight { token: self.token, until: 0, pending: Some(pending), superseded: false };
+        Live::restored(lease, self.bound, self.superseded, self.ids, (self.since, self.max_turn))
+    }
+}
+
+/// The contexts that know an id: by serial numbers, of which none is 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Holders {
+    /// Where the client knows a task under it.
+    pub(super) client: u64,
+    /// Where it last came to mean a task of the agent's.
+    pub(super) agent: u64,
+}
+
+impl Holders {
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let (client, agent) = (bytes.first_chunk()?, bytes.last_chunk()?);
+        Some(Self { client: u64::from_be_bytes(*client), agent: u64::from_be_bytes(*agent) })
+    }
+
+    pub(super) fn written(self) -> Option<Vec<u8>> {
+        (self != Self::default()).then(|| [self.client.to_be_bytes(), self.agent.to_be_bytes()].concat())
+    }
+}
+
+/// A turn's number stands in its key.
+pub(super) fn turn(kept: &Kept) -> Vec<u8> {
+    [&kept.record_bytes.to_be_bytes()[..], &kept.number.to_be_bytes(), &kept.digest.0, kept.encoded()].concat()
+}
+
+pub(super) fn read_turn(bytes: &[u8]) -> Option<Kept> {
+    let (record_bytes, rest) = bytes.split_first_chunk()?;
+    let (number, rest) = rest.split_first_chunk()?;
+    let (digest, encoded) = rest.split_first_chunk()?;
+    let (record_bytes, number) = (u32::from_be_bytes(*record_bytes), u32::from_be_bytes(*number));
+    Some(Kept::of(number, record_bytes, crate::conversation::digest::Digest(*digest), Arc::from(encoded)))
+}
+
+/// From types without maps of unknown length: nothing that postcard refuses.
+pub(super) fn write(record: &impl Serialize) -> Vec<u8> {
+    postcard::to_allocvec(record).unwrap_or_default()
+}
+
+pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    postcard::from_bytes(bytes).ok()
+}

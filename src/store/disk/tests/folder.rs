@@ -1,0 +1,3 @@
+//! Folders that cannot be used.
+
+use super::*;

@@ -1,0 +1,3 @@
+//! What is there after a restart.
+
+use super::*;
