@@ -17,7 +17,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use self::limits::Limits;
 pub(super) use self::limits::{Going, Rank, Standing};
 pub(super) use self::shelf::Shelf;
-pub(super) use self::slot::{Live, Slot, State};
+#[cfg(feature = "disk")]
+pub(super) use self::slot::Running;
+pub(super) use self::slot::{Slot, State};
 use super::Found;
 use crate::conversation::principal::{Principal, RouteId};
 

@@ -7,6 +7,7 @@
 mod disk;
 mod engine;
 mod memory;
+mod rules;
 #[cfg(test)]
 mod suite;
 

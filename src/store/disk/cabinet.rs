@@ -11,11 +11,12 @@ use dashmap::Entry;
 use super::cache::Cache;
 use super::change::{self, Numbers, Write};
 use super::key::{self, Piece};
-use super::record::{self, Head, Holders, Unsettled};
+use super::record::{self, Head, Holders};
 use super::records::{End, Records};
 use crate::context::Context;
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
-use crate::store::engine::{Going, Limits, Rank, Shelf, Slot, State, lock};
+use crate::store::engine::{Going, Limits, Rank, Running, Shelf, Slot, State, lock};
+use crate::store::rules::Live;
 
 /// Parts of the index, each behind a lock of its own.
 const PARTS: usize = 64;
@@ -64,7 +65,7 @@ pub(super) struct Filed {
     context_id: Arc<str>,
     numbers: Numbers,
     /// The turn in flight.
-    live: Option<Unsettled>,
+    live: Option<Live>,
     pub(super) rank: Rank,
     bytes: usize,
 }
@@ -112,7 +113,7 @@ impl Cabinet {
             let (piece, number) = self.read(key::piece_of(&at), "a record's key")?;
             match piece {
                 Piece::Head => head = Some(self.read(record::read::<Head>(&value), "a context's head")?),
-                Piece::Live => live = Some(self.read(record::read::<Unsettled>(&value), "a turn in flight")?),
+                Piece::Live => live = Some(self.read(record::read::<Live>(&value), "a turn in flight")?),
                 Piece::Task => {
                     context.tasks.push(self.read(record::read(&value), "a task")?);
                     numbers.tasks.push(number);
@@ -132,7 +133,7 @@ impl Cabinet {
 
     fn writes(&self, slot: &Slot<Self>, state: &mut State<Self>, rank: Rank) -> Vec<Write> {
         let live = state.live.as_ref().filter(|live| !live.inherited);
-        let unsettled = live.and_then(|live| Unsettled::of(live));
+        let unsettled = live.and_then(|live| live.unsettled());
         let Some(mut filed) = state.mark.filed.take() else {
             let worth = unsettled.is_some() || !state.context.is_blank();
             return if worth { self.first_writes(slot, state, unsettled, rank) } else { Vec::new() };
@@ -159,13 +160,7 @@ impl Cabinet {
         writes
     }
 
-    fn first_writes(
-        &self,
-        slot: &Slot<Self>,
-        state: &mut State<Self>,
-        live: Option<Unsettled>,
-        rank: Rank,
-    ) -> Vec<Write> {
+    fn first_writes(&self, slot: &Slot<Self>, state: &mut State<Self>, live: Option<Live>, rank: Rank) -> Vec<Write> {
         let mut numbers = Numbers::default();
         let mut writes = change::writes(slot.serial, &Context::default(), &state.context, &mut numbers);
         let serial = slot.serial.to_be_bytes().to_vec();
@@ -221,7 +216,9 @@ impl Cabinet {
 
     /// A context that is gone holds nothing: its process ended before it was written.
     fn there(&self, serial: u64, own: u64) -> u64 {
-        let exists = || self.cache.by_serial(serial).is_some() || self.records.get(&key::piece(serial, Piece::Head, 0)).is_some();
+        let exists = || {
+            self.cache.by_serial(serial).is_some() || self.records.get(&key::piece(serial, Piece::Head, 0)).is_some()
+        };
         if serial == 0 || serial == own || exists() { serial } else { 0 }
     }
 
@@ -238,18 +235,12 @@ fn head(slot: &Slot<Cabinet>, state: &State<Cabinet>, rank: Rank) -> Write {
     (key::piece(slot.serial, Piece::Head, 0), Some(record::write(&head)))
 }
 
-fn restored(
-    serial: u64,
-    head: Head,
-    context: Context,
-    live: Option<Unsettled>,
-    numbers: Numbers,
-) -> Slot<Cabinet> {
+fn restored(serial: u64, head: Head, context: Context, live: Option<Live>, numbers: Numbers) -> Slot<Cabinet> {
     let ContextKey { route, principal, context_id } = head.key;
     let slot = Slot::<Cabinet>::new(serial, (route, principal), context_id, context);
     let mut state = slot.lock();
     state.used = head.used;
-    state.live = live.clone().map(|live| Box::new(live.left()));
+    state.live = live.clone().map(Running::new);
     let (context, context_id, bytes) = (state.context.clone(), state.context_id.clone(), state.bytes);
     state.mark.is_there = true;
     let rank = head.rank;

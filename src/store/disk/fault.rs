@@ -7,16 +7,22 @@ use std::path::Path;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has it.
-    #[error("{0} is held by another process: stop that one, or give this one a folder of its own with --store disk:PATH")]
+    #[error(
+        "{0} is held by another process: stop that one, or give this one a folder of its own with --store disk:PATH"
+    )]
     Held(String),
     /// It cannot be written.
-    #[error("{0} cannot be written ({1}): give it a folder that can with --store disk:PATH, or keep conversations in memory with --store memory")]
+    #[error(
+        "{0} cannot be written ({1}): give it a folder that can with --store disk:PATH, or keep conversations in memory with --store memory"
+    )]
     Unwritable(String, String),
     /// It is full.
     #[error("the disk of {0} is full ({1}): make room, or give it another folder with --store disk:PATH")]
     Full(String, String),
     /// Another version wrote it.
-    #[error("{0} was written by another version of this program (its schema is {1}, this one's {2}): use that version, or another folder with --store disk:PATH")]
+    #[error(
+        "{0} was written by another version of this program (its schema is {1}, this one's {2}): use that version, or another folder with --store disk:PATH"
+    )]
     Schema(String, String, u32),
     /// There is something else in it.
     #[error("{0} holds files, but no store: give it an empty folder with --store disk:PATH")]

@@ -87,9 +87,12 @@ fn check(folder: &Path, keyspace: &Keyspace) -> Result<Option<Found>, OpenError>
         Ok(other) => return Err(OpenError::Schema(folder.display().to_string(), other.to_string(), SCHEMA)),
         Err(_) => return Err(damaged("schema that can be read")),
     }
-    let secret = get("secret")?.and_then(|secret| <[u8; 32]>::try_from(&*secret).ok()).ok_or_else(|| damaged("secret"))?;
-    let tokens = get("tokens")?.and_then(|tokens| <[u8; 8]>::try_from(&*tokens).ok()).ok_or_else(|| damaged("tokens"))?;
-    let totals = get("totals")?.map_or(Some((0, 0)), |totals| record::read(&totals)).ok_or_else(|| damaged("totals"))?;
+    let secret =
+        get("secret")?.and_then(|secret| <[u8; 32]>::try_from(&*secret).ok()).ok_or_else(|| damaged("secret"))?;
+    let tokens =
+        get("tokens")?.and_then(|tokens| <[u8; 8]>::try_from(&*tokens).ok()).ok_or_else(|| damaged("tokens"))?;
+    let totals =
+        get("totals")?.map_or(Some((0, 0)), |totals| record::read(&totals)).ok_or_else(|| damaged("totals"))?;
     Ok(Some(Found { secret, tokens: u64::from_be_bytes(tokens), totals }))
 }
 

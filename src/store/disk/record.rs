@@ -8,9 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::Kept;
-use crate::store::engine::{Live, Rank};
-use crate::store::{InFlight, Pending};
-use crate::turn::Bound;
+use crate::store::engine::Rank;
 
 /// What there is once in a context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,42 +20,6 @@ pub(super) struct Head {
     pub(super) used: u64,
     /// Its place in the order of going.
     pub(super) rank: Rank,
-}
-
-/// A turn in flight, as far as it outlives its process: the agent knows it, so that whoever comes may ask for its end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Unsettled {
-    token: u64,
-    pending: Pending,
-    bound: Bound,
-    superseded: Option<Box<str>>,
-    ids: Vec<Box<str>>,
-    since: u64,
-    max_turn: u64,
-}
-
-impl Unsettled {
-    /// What is to be kept of a turn; nothing of one that the agent could not be asked for.
-    pub(super) fn of(live: &Live) -> Option<Self> {
-        let bound = live.shown().filter(|bound| !bound.upstream_task.is_empty())?;
-        let pending = live.lease.pending.clone()?;
-        Some(Self {
-            token: live.lease.token,
-            pending,
-            bound: bound.clone(),
-            superseded: live.superseded.clone(),
-            ids: live.ids.clone(),
-            since: live.since,
-            max_turn: live.max_turn,
-        })
-    }
-
-    /// The turn as it is found by another process than the one that ran it: nobody reads its reply any more.
-    pub(super) fn left(self) -> Live {
-        let pending = Pending { idle: true, bound: Some(self.bound.clone()), ..self.pending };
-        let lease = InFlight { token: self.token, until: 0, pending: Some(pending), superseded: false };
-        Live::restored(lease, self.bound, self.superseded, self.ids, (self.since, self.max_turn))
-    }
 }
 
 /// The contexts that know an id: by serial numbers, of which none is 0.

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Engine, Going, Shelf, Slot, State, slot};
+use super::{Engine, Going, Shelf, Slot, State};
 use crate::conversation::principal::ContextKey;
+use crate::store::rules;
 
 /// Contexts that go, because nobody used them for long, with every one that comes.
 const SWEPT_AT_ONCE: usize = 8;
@@ -31,9 +32,9 @@ impl<S: Shelf> Engine<S> {
     /// Forgets a context, wherever it is mentioned.
     pub(in crate::store) fn discard(&self, slot: &Arc<Slot<S>>, state: &mut State<S>) {
         self.shelf.forget(slot, state);
-        let left = state.live.take().map(|live| live.ids).unwrap_or_default();
+        let left = state.live.take().map(|running| running.live.ids).unwrap_or_default();
         let context = std::mem::take(&mut state.context);
-        for id in context.tasks.iter().flat_map(slot::ids).chain(left.iter().map(|id| &**id)) {
+        for id in context.tasks.iter().flat_map(rules::ids).chain(left.iter().map(|id| &**id)) {
             self.shelf.keep(slot, id, false, false);
         }
     }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{Engine, Live, Shelf, Slot, State, slot};
+use super::slot::Running;
+use super::{Engine, Shelf, Slot, State};
 use crate::context::{Context, Settlement};
+use crate::store::rules::{self, Live};
 use crate::store::{Begin, Begun, Lease, Pending, StoreError};
 
 impl<S: Shelf> Engine<S> {
@@ -38,8 +40,8 @@ impl<S: Shelf> Engine<S> {
         let new = !self.shelf.is_there(&state.mark);
         let previous = state.in_flight();
         let token = self.next_token();
-        let before = state.live.take();
-        state.live = Some(Box::new(Live::new(begin, token, new && begin.provisional, before)));
+        let before = state.live.take().map(|before| before.live);
+        state.live = Some(Running::new(Live::new(begin, token, new && begin.provisional, before)));
         state.used = begin.now;
         self.note(slot, state);
         Begun::Granted { lease: Lease { key: slot.key(state), token }, context: state.context.clone(), previous }
@@ -61,19 +63,13 @@ impl<S: Shelf> Engine<S> {
         held.flatten().ok_or(StoreError::LeaseLost)
     }
 
-    pub(in crate::store) fn observe_now(&self, lease: &Lease, mut pending: Pending) -> Result<(), StoreError> {
+    pub(in crate::store) fn observe_now(&self, lease: &Lease, pending: Pending) -> Result<(), StoreError> {
         self.tell_time(pending.looked_at);
         self.holding(lease, |slot, _, live| {
-            match &pending.bound {
-                // One who has taken a turn over observes it under the ids that were bound before.
-                Some(bound) => {
-                    self.enter(slot, live, &bound.task_id, &bound.upstream_task);
-                    live.bound = Some(bound.clone());
-                }
-                None => pending.bound.clone_from(&live.bound),
+            if let Some(bound) = &pending.bound {
+                self.enter(slot, live, &bound.task_id, &bound.upstream_task);
             }
-            live.inherited = false;
-            live.lease.pending = Some(pending);
+            live.observe(pending);
         })
     }
 
@@ -105,6 +101,7 @@ impl<S: Shelf> Engine<S> {
             if live.inherited {
                 // The turn that was taken over is as unsettled as it was: dropped here it would be lost.
                 live.leave(self.next_token());
+                live.wake();
                 state.live = Some(live);
                 self.note(slot, state);
             } else {
@@ -126,54 +123,19 @@ impl<S: Shelf> Engine<S> {
     }
 
     fn tidy(&self, slot: &Arc<Slot<S>>, context: &Context, id: &str) {
-        let upstream = context.tasks.iter().any(|task| slot::was_upstream(task, id));
+        let upstream = context.tasks.iter().any(|task| rules::was_upstream(task, id));
         self.shelf.keep(slot, id, context.task(id).is_some(), upstream);
     }
 
     fn apply(&self, slot: &Arc<Slot<S>>, state: &mut State<S>, live: &mut Live, settlement: Settlement) {
-        let context = Arc::make_mut(&mut state.context);
-        grow_by_little(&mut context.turns);
-        grow_by_little(&mut context.tasks);
-        let changed = settlement.task.as_ref().map(|change| change.id.clone());
-        let mut loose = cut_off(context, &settlement);
-        context.settle(settlement);
-        if let Some(task) = context.tasks.iter_mut().find(|task| live.superseded.as_ref() == Some(&task.id)) {
-            task.superseded = true;
+        let limit = self.limits.context_bytes;
+        let settled = rules::settle(Arc::make_mut(&mut state.context), live, settlement, limit);
+        if let Some((task, upstream)) = settled.known {
+            self.enter(slot, live, &task, &upstream);
         }
-        loose.extend(self.trim(context));
-        if let Some(task) = changed.and_then(|id| state.context.task(&id)) {
-            self.enter(slot, live, &task.id, &task.newest_upstream().unwrap_or_default());
-        }
-        for id in loose {
+        for id in settled.loose {
             self.tidy(slot, &state.context, &id);
         }
         state.bytes = state.context.size();
     }
-
-    /// Keeps the context within its own limit. The ids of the tasks that went, the agent's too.
-    fn trim(&self, context: &mut Context) -> Vec<Box<str>> {
-        let turns = context.turns.len() + context.apart.len();
-        if context.size() <= self.limits.context_bytes && context.tasks.len() <= turns {
-            return Vec::new();
-        }
-        let ids: Vec<(Box<str>, Box<str>)> =
-            context.tasks.iter().flat_map(|task| slot::ids(task).map(|id| (task.id.clone(), id.into()))).collect();
-        let gone = context.trim(self.limits.context_bytes);
-        ids.into_iter().filter(|(task, _)| gone.contains(task)).map(|(_, id)| id).collect()
-    }
-}
-
-/// A vector that doubles would cost as much again as the turns' own heads.
-fn grow_by_little<T>(items: &mut Vec<T>) {
-    if items.len() == items.capacity() {
-        items.reserve_exact(1 + items.len() / 8);
-    }
-}
-
-/// The agent's ids of attempts that the settlement takes back.
-fn cut_off(context: &Context, settlement: &Settlement) -> Vec<Box<str>> {
-    let change = settlement.task.as_ref();
-    let task = change.and_then(|change| Some((context.task(&change.id)?, change.number as usize)));
-    let taken_back = task.into_iter().flat_map(|(task, number)| task.attempts.iter().skip(number.saturating_sub(1)));
-    taken_back.filter_map(|attempt| attempt.upstream_task.clone()).collect()
 }
