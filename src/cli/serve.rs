@@ -10,7 +10,7 @@ use http::Uri;
 use tracing_subscriber::EnvFilter;
 
 use super::check;
-use crate::config::{ADDRESS, Config, Loaded, Log, LogFormat, Severity};
+use crate::config::{ADDRESS, Config, Loaded, Log, LogFormat, Severity, StoreUrl};
 use crate::proxy::{DrainOutcome, Gateway, chain, drain};
 
 /// What `serve` is given.
@@ -25,12 +25,16 @@ pub struct ServeArgs {
     /// The agent: its base URL, or the URL of its card
     #[arg(long, value_name = "URL", required_unless_present = "config")]
     pub upstream: Option<Uri>,
+    /// Where conversations are kept: memory, disk:PATH or redis://HOST:PORT; by default in a folder for state
+    #[arg(long, value_name = "STORE")]
+    pub store: Option<StoreUrl>,
 }
 
 /// Serves until SIGTERM or SIGINT. Exit codes: 0 after a stop that let every request finish, 1 where some were cut or the proxy could not
 /// start.
 pub async fn serve(args: ServeArgs) -> ExitCode {
-    let Some(Loaded { config, warnings }) = configured(&args) else { return ExitCode::FAILURE };
+    let Some(Loaded { mut config, warnings }) = configured(&args) else { return ExitCode::FAILURE };
+    config.store.url = args.store.or(config.store.url);
     let told = log_to_stderr(&config.log);
     warnings.iter().for_each(|warning| told.line(Severity::Warning, warning));
     match run(config, told).await {
@@ -106,7 +110,9 @@ const REPORT: &str = "a2a_multiturn::report";
 /// A port that is taken, or an agent that cannot be called.
 pub async fn beside(agent: SocketAddr, port: u16) -> io::Result<SocketAddr> {
     let upstream = format!("http://{agent}").parse().map_err(io::Error::other)?;
-    let gateway = Gateway::assemble(Config::quick(SocketAddr::new(ADDRESS.ip(), port), upstream)).await;
+    let mut config = Config::quick(SocketAddr::new(ADDRESS.ip(), port), upstream);
+    config.store.url = Some(StoreUrl::Memory);
+    let gateway = Gateway::assemble(config).await;
     let gateway = gateway.map_err(io::Error::other)?;
     let address = gateway.local_addr();
     tokio::spawn(gateway.serve(std::future::pending(), std::future::pending()));

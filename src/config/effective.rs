@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, Uri};
 use serde::Deserialize;
 
+use super::store::Store;
 use crate::conversation::policy::Policy;
 use crate::conversation::principal::RouteId;
 
@@ -83,6 +84,8 @@ pub struct Route {
     pub identity: Identity,
     /// What browsers from elsewhere may do; `None`: what the agent itself answers.
     pub cors: Option<Cors>,
+    /// How long a conversation is kept that nobody uses; `None`: the store's.
+    pub ttl: Option<Duration>,
 }
 
 impl Route {
@@ -95,6 +98,7 @@ impl Route {
             policy: Policy::default(),
             identity: Identity::default(),
             cors: None,
+            ttl: None,
         }
     }
 }
@@ -160,25 +164,6 @@ pub struct Cors {
 impl Default for Cors {
     fn default() -> Self {
         Self { origins: Vec::new(), credentials: false, max_age: Duration::from_secs(600) }
-    }
-}
-
-/// What is kept, and how much of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Store {
-    /// Contexts at most; beyond that the longest unused one without a turn in flight goes.
-    pub contexts: usize,
-    /// Bytes of all transcripts at most; beyond that likewise.
-    pub bytes: usize,
-    /// Bytes of one context's transcript at most; beyond that its oldest turns go.
-    pub context_bytes: usize,
-    /// How long a context is kept that nobody uses.
-    pub ttl: Duration,
-}
-
-impl Default for Store {
-    fn default() -> Self {
-        Self { contexts: 100_000, bytes: 1 << 30, context_bytes: 4 << 20, ttl: Duration::from_secs(24 * 60 * 60) }
     }
 }
 

@@ -53,6 +53,9 @@ fn load(text: &str, name: &str, folder: Option<&Path>) -> Result<Loaded, Finding
     let mut report = Report::new(name, text);
     let Some(mut config) = raw::read(text, &mut report) else { return Err(report.into_findings()) };
     config.routes.iter_mut().for_each(|route| complete(route, folder));
+    if let (Some(folder), Some(url)) = (folder, &mut config.store.url) {
+        url.beside(folder);
+    }
     check::together(&config, &mut report);
     match report.failed() {
         true => Err(report.into_findings()),

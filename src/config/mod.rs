@@ -8,12 +8,14 @@ mod keys;
 mod load;
 mod raw;
 mod report;
+mod store;
 mod suggest;
 mod value;
 
-pub use effective::{ADDRESS, Config, Cors, Identity, Listener, Log, LogFormat, Route, Store, Upstream};
+pub use effective::{ADDRESS, Config, Cors, Identity, Listener, Log, LogFormat, Route, Upstream};
 pub use finding::{Finding, Findings, Position, Severity};
 pub use load::Loaded;
+pub use store::{Durability, OnStoreError, Store, StoreUrl};
 
 #[cfg(test)]
 mod tests;

@@ -10,12 +10,12 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 
 use super::card::{Cards, Discovered};
+use super::store::{self, Kept};
 use super::{DrainOutcome, Mount, Proxy, RouteService, SetupError};
 use crate::a2a::card::Seen;
 use crate::config::{Config, Identity, Route};
 use crate::conversation::policy::Mode;
 use crate::middleware::ConversationLayer;
-use crate::store::{Limits, Memory, Store};
 
 /// A proxy that listens, with the layers whose turns outlive their requests.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Gateway {
         for (route, found) in config.routes.iter_mut().zip(&found) {
             route.upstream.url = found.base.clone();
         }
-        let store = memory(&config);
+        let Kept { store, place } = store::open(&config)?;
         let mut layers = Vec::new();
         let mut cards = found.iter().map(|found| &found.cards);
         let proxy = Proxy::bind(&config, &store.secret(), |route, upstream| {
@@ -51,7 +51,7 @@ impl Gateway {
         for (route, found) in config.routes.iter().zip(&found) {
             found.cards.set_base(&format!("{}{}", public.trim_end_matches('/'), route.prefix));
         }
-        let report = report(&config, &proxy, &found);
+        let report = report(&config, &proxy, &found, &place);
         Ok(Self { proxy, layers, drain: config.listener.drain, report })
     }
 
@@ -97,22 +97,7 @@ fn layered(layer: &ConversationLayer, upstream: super::Upstream) -> RouteService
     RouteService::new(layer.layer(upstream))
 }
 
-fn memory(config: &Config) -> Arc<dyn Store> {
-    let limits = Limits {
-        contexts: config.store.contexts,
-        bytes: config.store.bytes,
-        context_bytes: config.store.context_bytes,
-        ttl: config.store.ttl,
-        route_ttl: Vec::new(),
-    };
-    // The secret lasts as long as what it hashes.
-    let mut secret = [0; 32];
-    secret[..16].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
-    secret[16..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
-    Arc::new(Memory::new(limits, secret))
-}
-
-fn report(config: &Config, proxy: &Proxy, found: &[Discovered]) -> String {
+fn report(config: &Config, proxy: &Proxy, found: &[Discovered], place: &str) -> String {
     let mut out = String::new();
     let public = proxy.public_url().to_string();
     let public = public.trim_end_matches('/');
@@ -126,12 +111,8 @@ fn report(config: &Config, proxy: &Proxy, found: &[Discovered]) -> String {
             callers(&route.identity, proxy.local_addr().ip().to_canonical().is_loopback())
         );
     }
-    let _ = writeln!(
-        out,
-        "store: memory, at most {} contexts and {} MiB; conversations end with this process",
-        config.store.contexts,
-        config.store.bytes >> 20
-    );
+    let (contexts, mebibytes) = (config.store.contexts, config.store.bytes >> 20);
+    let _ = writeln!(out, "store: {place}; at most {contexts} contexts and {mebibytes} MiB");
     out
 }
 

@@ -7,10 +7,12 @@ mod cache;
 mod change;
 mod fault;
 mod going;
+mod keeper;
 mod key;
 mod open;
 mod record;
 mod records;
+mod tail;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +23,7 @@ use std::time::Duration;
 
 use self::cabinet::Cabinet;
 pub use self::fault::OpenError;
+use self::keeper::Keeper;
 use self::records::Records;
 use super::engine::{Engine, Limits, lock};
 use super::memory::Outbox;
@@ -61,7 +64,8 @@ impl Default for Settings {
 /// Conversations in a folder. One process has it at a time.
 pub struct Disk {
     shared: Arc<Shared>,
-    writer: Option<JoinHandle<()>>,
+    keeper: Arc<Keeper>,
+    threads: Vec<JoinHandle<()>>,
     /// Goes when the store has.
     #[cfg(test)]
     folder: Option<tempfile::TempDir>,
@@ -80,15 +84,24 @@ impl Disk {
     /// Where the folder cannot be used, with what to do about it.
     pub fn open(folder: &Path, settings: &Settings, secret: [u8; 32]) -> Result<Self, OpenError> {
         let opened = open::open(folder, settings, secret)?;
-        let records = Arc::clone(&opened.records);
-        let writer = std::thread::Builder::new().name("store".to_owned()).spawn(move || records.run());
-        let writer = writer.map_err(|error| OpenError::of_io(folder, &error))?;
+        let keeper = Arc::new(Keeper::new(opened.erased));
+        let start = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+            thread.map_err(|error| OpenError::of_io(folder, &error))
+        };
+        let writing = Arc::clone(&opened.records);
+        let (keeping, kept) = (Arc::clone(&keeper), Arc::clone(&opened.records));
+        let threads = vec![
+            start("store", Box::new(move || writing.run()))?,
+            start("store-erase", Box::new(move || keeping.run(&kept)))?,
+        ];
         let cabinet = Cabinet::new(opened.records, opened.totals, settings.cache_bytes);
         let engine = Engine::new(cabinet, settings.limits.clone(), opened.tokens);
         let shared = Shared { engine, secret: opened.secret, outbox: Mutex::new(opened.outbox) };
         Ok(Self {
             shared: Arc::new(shared),
-            writer: Some(writer),
+            keeper,
+            threads,
             #[cfg(test)]
             folder: None,
         })
@@ -132,17 +145,18 @@ impl Disk {
     /// # Errors
     /// Where the disk fails.
     pub fn compact(&self) -> Result<(), StoreError> {
-        let compacted = self.records().compact();
+        let compacted = self.keeper.compact(self.records());
         compacted.map_err(|error| StoreError::Unavailable(fault::words(&error)))
     }
 }
 
 impl Drop for Disk {
     fn drop(&mut self) {
+        self.keeper.stop();
         self.records().stop();
-        if let Some(writer) = self.writer.take() {
+        for thread in self.threads.drain(..) {
             // A panic there has failed the store already.
-            let _ = writer.join();
+            let _ = thread.join();
         }
     }
 }
@@ -208,7 +222,9 @@ impl Store for Disk {
 
     fn erase<'a>(&'a self, key: &'a ContextKey) -> Answer<'a, ()> {
         Box::pin(self.write(move |engine| {
-            engine.within(key, |slot, state| engine.discard(slot, state));
+            if engine.within(key, |slot, state| engine.discard(slot, state)).is_some() {
+                self.keeper.note(&engine.shelf.records);
+            }
             Ok(())
         }))
     }

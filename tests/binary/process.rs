@@ -14,9 +14,17 @@ use tokio::sync::watch;
 
 use super::wire::{Message, Request, Wire, soon};
 
-fn command<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
+/// With a folder for state in which nobody else has any.
+fn command<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>, state: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_a2a-multiturn"));
-    command.args(args).kill_on_drop(true).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .env("XDG_STATE_HOME", state)
+        .env_remove("STATE_DIRECTORY")
+        .args(args)
+        .kill_on_drop(true)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -35,7 +43,8 @@ pub async fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Ended {
 
 /// As [`run`], with this on its standard input.
 pub async fn fed<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>, input: &str) -> Ended {
-    let mut child = command(args).stdin(Stdio::piped()).spawn().unwrap();
+    let state = tempfile::tempdir().unwrap();
+    let mut child = command(args, state.path()).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     // One that ends before it has read all of it is the business of the test.
     let _ = stdin.write_all(input.as_bytes()).await;
@@ -75,6 +84,7 @@ pub struct Proxy {
     count: watch::Receiver<usize>,
     pub address: SocketAddr,
     _file: Option<File>,
+    _state: TempDir,
 }
 
 impl Proxy {
@@ -94,7 +104,8 @@ impl Proxy {
     }
 
     async fn start<const N: usize>(args: [&OsStr; N], file: Option<File>) -> Self {
-        let mut child = command(args).spawn().unwrap();
+        let state = tempfile::tempdir().unwrap();
+        let mut child = command(args, state.path()).spawn().unwrap();
         let lines = Arc::<Mutex<Vec<String>>>::default();
         let (counter, count) = watch::channel(0);
         let (noted, mut stderr) = (Arc::clone(&lines), BufReader::new(child.stderr.take().unwrap()).lines());
@@ -105,7 +116,7 @@ impl Proxy {
             }
         });
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut proxy = Self { child, lines, count, address, _file: file };
+        let mut proxy = Self { child, lines, count, address, _file: file, _state: state };
         let line = proxy.line("listening on ").await;
         let rest = line.split_once("listening on ").unwrap().1;
         proxy.address = rest.split(' ').next().unwrap().parse().unwrap();

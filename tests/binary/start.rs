@@ -32,7 +32,7 @@ async fn without_a_file_it_says_what_it_found() {
             &["route default", &here, &there],
             &["\"Clerk\"", "0.3", "1.0", "JSONRPC", "does not stream"],
             &["callers", "Authorization", "loopback"],
-            &["store: memory", "100000 contexts", "1024 MiB", "end with this process"],
+            &["store: disk", "/a2a-multiturn", "before a client is told", "100000 contexts", "1024 MiB"],
         ],
     );
     let answer = proxy.call("/", &send_03("hello", json!({}))).await;

@@ -120,6 +120,7 @@ fn route(url: &str) -> Route {
         policy: Policy::default(),
         identity: Identity::Authorization,
         cors: None,
+        ttl: None,
     }
 }
 
@@ -134,7 +135,7 @@ fn config(url: &str) -> Config {
             drain: Duration::from_secs(2),
         },
         routes: vec![route(url)],
-        store: Store { contexts: 1, bytes: 1, context_bytes: 1, ttl: SOON },
+        store: Store { contexts: 1, bytes: 1, context_bytes: 1, ttl: SOON, ..Store::default() },
         log: Log { filter: String::new(), format: LogFormat::Auto, bodies: false },
     }
 }

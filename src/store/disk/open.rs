@@ -10,7 +10,7 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use super::cabinet::Totals;
 use super::fault::OpenError;
 use super::records::Records;
-use super::{Settings, key, record};
+use super::{Settings, key, record, tail};
 use crate::store::Delivery;
 use crate::store::memory::Outbox;
 
@@ -28,6 +28,8 @@ pub(super) struct Opened {
     /// All tokens that were ever given are less.
     pub(super) tokens: u64,
     pub(super) outbox: Outbox,
+    /// Whether something was erased that is still in the files.
+    pub(super) erased: bool,
 }
 
 /// Opens a folder, or makes one. `secret` is what credentials are hashed with where it is new.
@@ -35,6 +37,10 @@ pub(super) fn open(folder: &Path, settings: &Settings, secret: [u8; 32]) -> Resu
     make_folder(folder).map_err(|error| OpenError::of_io(folder, &error))?;
     is_ours(folder)?;
     let refused = |error: fjall::Error| OpenError::of(folder, &error);
+    let cut = tail::mend(folder).map_err(|error| OpenError::of_io(folder, &error))?;
+    if cut > 0 {
+        tracing::warn!(bytes = cut, "a write that was not finished was cut off the journal; nobody was told of it");
+    }
     let database = Database::builder(folder)
         .cache_size(settings.block_cache_bytes)
         .manual_journal_persist(true)
@@ -54,13 +60,14 @@ pub(super) fn open(folder: &Path, settings: &Settings, secret: [u8; 32]) -> Resu
     let outbox = outbox(folder, &keyspace, tokens)?;
     let (contexts, bytes) = found.map_or((0, 0), |found| found.totals);
     let totals = Arc::new(Totals { contexts: AtomicU64::new(contexts), bytes: AtomicUsize::new(bytes) });
+    let erased = keyspace.contains_key(key::meta("erased")).map_err(refused)?;
     let records = Arc::new(Records::new(database, keyspace, settings.durability));
     let counted = Arc::clone(&totals);
     records.with_each_round(move || {
         let totals = (counted.contexts.load(Ordering::Relaxed), counted.bytes.load(Ordering::Relaxed));
         (key::meta("totals"), Some(record::write(&totals)))
     });
-    Ok(Opened { records, totals, secret, tokens, outbox })
+    Ok(Opened { records, totals, secret, tokens, outbox, erased })
 }
 
 /// The database's own threads: one to write tables, one to join them.

@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use super::Durability;
 use super::change::Write;
 use super::fault;
-use super::key::Key;
+use super::key::{self, Key};
 use crate::store::StoreError;
 use crate::store::engine::lock;
 
@@ -38,6 +38,8 @@ pub(super) struct Records {
     totals: OnceLock<Box<dyn Fn() -> Write + Send + Sync>>,
     #[cfg(test)]
     pub(super) reads: std::sync::atomic::AtomicU64,
+    #[cfg(test)]
+    pub(super) written: std::sync::atomic::AtomicU64,
 }
 
 #[derive(Default)]
@@ -90,6 +92,8 @@ impl Records {
             totals: OnceLock::new(),
             #[cfg(test)]
             reads: std::sync::atomic::AtomicU64::new(0),
+            #[cfg(test)]
+            written: std::sync::atomic::AtomicU64::new(0),
         }
     }
 
@@ -249,6 +253,8 @@ impl Records {
     fn commit(&self, round: &Round) -> bool {
         let mut batch = self.database.batch().durability(Some(PersistMode::SyncData));
         for (key, value) in &*round.records {
+            #[cfg(test)]
+            self.written.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             match value {
                 Some(value) => batch.insert(&self.keyspace, key.as_slice(), value.as_slice()),
                 None => batch.remove(&self.keyspace, key.as_slice()),
@@ -264,12 +270,27 @@ impl Records {
         self.work.notify_all();
     }
 
-    /// Removes from the files what was removed from the store.
+    /// Removes from the files what was removed from the store: all of them are written anew.
     ///
-    /// # Errors
-    /// As the database has it.
+    /// The journal still has what the tables no longer have. It is given up for a new one when it is long enough, so it is made so.
     pub(super) fn compact(&self) -> fjall::Result<()> {
+        let filler = vec![0_u8; FILLER];
+        for _ in 0..JOURNAL / FILLER / AT_ONCE {
+            for _ in 0..AT_ONCE {
+                self.keyspace.insert(key::meta("filler"), filler.as_slice())?;
+            }
+            self.keyspace.rotate_memtable_and_wait()?;
+        }
+        self.keyspace.remove(key::meta("filler"))?;
+        self.database.persist(PersistMode::SyncData)?;
         self.keyspace.rotate_memtable_and_wait()?;
         self.keyspace.major_compact()
     }
 }
+
+/// Bytes after which the database begins another journal, and more.
+const JOURNAL: usize = 72 << 20;
+
+/// Bytes of what is written to come there, and how many of those are in memory at a time.
+const FILLER: usize = 4 << 20;
+const AT_ONCE: usize = 3;

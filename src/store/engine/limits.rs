@@ -62,7 +62,8 @@ impl Limits {
     pub(in crate::store) fn ttl_of(&self, route: &RouteId) -> u64 {
         let own = self.route_ttl.iter().find(|(name, _)| name == route);
         let ttl = own.map_or(self.ttl, |(_, ttl)| *ttl);
-        u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)
+        // So that it can be added to a time, and the order of use stays.
+        u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).min(u64::MAX / 2)
     }
 
     /// Whether so much is too much.
