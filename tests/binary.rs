@@ -8,6 +8,7 @@ mod wire;
 mod card;
 mod command;
 mod end;
+mod kill;
 mod limits;
 mod logs;
 mod sockets;

@@ -123,7 +123,8 @@ pub async fn beside(agent: SocketAddr, port: u16) -> io::Result<SocketAddr> {
 pub fn log_to_stderr(log: &Log) -> Told {
     let bodies = if log.bodies { "info" } else { "off" };
     let own = format!("a2a_multiturn::bodies={bodies},{REPORT}=info");
-    let filter = EnvFilter::try_new(format!("{},{own}", log.filter));
+    // The database tells at length what it opens; who wants that asks for it.
+    let filter = EnvFilter::try_new(format!("fjall=warn,lsm_tree=warn,{},{own}", log.filter));
     let filter = filter.unwrap_or_else(|_| EnvFilter::new(format!("info,{own}")));
     let terminal = io::stderr().is_terminal();
     let json = log.format == LogFormat::Json || (log.format == LogFormat::Auto && !terminal);

@@ -93,6 +93,12 @@ impl Proxy {
         Self::start(["serve", "--listen", "127.0.0.1:0", "--upstream", upstream].map(OsStr::new), None).await
     }
 
+    /// In front of an agent, with a store that outlives it.
+    pub async fn keeping(upstream: &str, store: &str) -> Self {
+        let args = ["serve", "--listen", "127.0.0.1:0", "--upstream", upstream, "--store", store];
+        Self::start(args.map(OsStr::new), None).await
+    }
+
     /// With a file, in which `listener.address` need not be.
     pub async fn with(text: &str) -> Self {
         Self::of(File::new(&with_address(text))).await

@@ -41,12 +41,7 @@ pub(super) fn open(folder: &Path, settings: &Settings, secret: [u8; 32]) -> Resu
     if cut > 0 {
         tracing::warn!(bytes = cut, "a write that was not finished was cut off the journal; nobody was told of it");
     }
-    let database = Database::builder(folder)
-        .cache_size(settings.block_cache_bytes)
-        .manual_journal_persist(true)
-        .worker_threads(WORKERS)
-        .open()
-        .map_err(refused)?;
+    let database = database(folder, settings)?;
     let keyspace = database.keyspace(NAME, KeyspaceCreateOptions::default).map_err(refused)?;
     let found = check(folder, &keyspace)?;
     let secret = found.as_ref().map_or(secret, |found| found.secret);
@@ -68,6 +63,17 @@ pub(super) fn open(folder: &Path, settings: &Settings, secret: [u8; 32]) -> Resu
         (key::meta("totals"), Some(record::write(&totals)))
     });
     Ok(Opened { records, totals, secret, tokens, outbox, erased })
+}
+
+fn database(folder: &Path, settings: &Settings) -> Result<Database, OpenError> {
+    let builder = Database::builder(folder)
+        .cache_size(settings.block_cache_bytes)
+        .manual_journal_persist(true)
+        .worker_threads(WORKERS);
+    // Of some damage the database says that it cannot be.
+    let opened = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| builder.open()));
+    let damaged = |_| OpenError::Damaged(folder.display().to_string(), "its files contradict one another".to_owned());
+    opened.map_err(damaged)?.map_err(|error| OpenError::of(folder, &error))
 }
 
 /// The database's own threads: one to write tables, one to join them.

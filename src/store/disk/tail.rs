@@ -5,7 +5,7 @@
 //! another batch stands behind it, it is damage indeed, and is left for the database to tell.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, ErrorKind, Read};
+use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::Xxh3;
@@ -26,21 +26,18 @@ pub(super) fn mend(folder: &Path) -> io::Result<u64> {
     }
     let Some(path) = active_journal(folder)? else { return Ok(0) };
     let file = OpenOptions::new().read(true).write(true).open(&path)?;
-    let length = file.metadata()?.len();
     let mut reader = Reader { file: BufReader::new(&file), at: 0, hash: Xxh3::default() };
     let mut whole = 0;
     while reader.batch()?.is_some() {
         whole = reader.at;
     }
     let rest = rest(&path, whole)?;
-    let used = rest.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    let batches = memchr::memmem::find_iter(&rest[..used], TRAILER).count();
-    if used == 0 || batches > 1 {
+    if rest.is_empty() || memchr::memmem::find_iter(&rest, TRAILER).count() > 1 {
         return Ok(0);
     }
     file.set_len(whole)?;
     file.sync_all()?;
-    Ok(length.min(whole + used as u64) - whole)
+    Ok(rest.len() as u64)
 }
 
 /// The journal with the highest number.
@@ -56,13 +53,26 @@ fn active_journal(folder: &Path) -> io::Result<Option<PathBuf>> {
     Ok(newest.map(|(_, path)| path))
 }
 
+/// What is in the file from there on, without the zeros at its end, of which there are many.
 fn rest(path: &Path, from: u64) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
-    io::Seek::seek(&mut file, io::SeekFrom::Start(from))?;
-    let mut rest = Vec::new();
-    file.read_to_end(&mut rest)?;
-    Ok(rest)
+    file.seek(SeekFrom::Start(from))?;
+    let (mut rest, mut zeros, mut page) = (Vec::new(), 0, [0; PAGE]);
+    loop {
+        let read = file.read(&mut page)?;
+        if read == 0 {
+            return Ok(rest);
+        }
+        if page[..read] == [0; PAGE][..read] {
+            zeros += read;
+        } else {
+            rest.resize(rest.len() + std::mem::take(&mut zeros), 0);
+            rest.extend_from_slice(&page[..read]);
+        }
+    }
 }
+
+const PAGE: usize = 4096;
 
 struct Reader<R> {
     file: R,

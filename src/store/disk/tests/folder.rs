@@ -106,14 +106,15 @@ async fn a_torn_end_costs_what_was_not_told() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path());
     converse(&store, &key("ada", "a"), bind("u1", "a"), TaskState::Completed, 1).await;
+    // Every batch ends with these.
     let end = |folder: &Path| {
         let journal = std::fs::read(folder.join("0.jnl")).unwrap();
-        journal.iter().rposition(|byte| *byte != 0).unwrap() + 1
+        memchr::memmem::rfind(&journal, b"FJL\x03").unwrap() + 4
     };
     let whole = end(folder.path());
     converse(&store, &key("ada", "a"), bind("u2", "a"), TaskState::Completed, 2).await;
     let torn = end(folder.path());
-    for at in (whole..torn).step_by(7) {
+    for at in (whole..torn).step_by(29) {
         let left = left_by(folder.path());
         let journal = std::fs::OpenOptions::new().write(true).open(left.path().join("0.jnl")).unwrap();
         journal.set_len(at as u64).unwrap();
@@ -123,7 +124,9 @@ async fn a_torn_end_costs_what_was_not_told() {
         assert_eq!(found.context.turns[0].number, 1, "cut at {at}");
     }
     // A hole in the last batch, as from pages that were not written in their order.
-    for at in (whole..torn).step_by(7) {
+    let journal = std::fs::read(folder.path().join("0.jnl")).unwrap();
+    let last = memchr::memmem::rfind(&journal[..torn - 4], b"FJL\x03").unwrap() + 4;
+    for at in (last..torn).step_by(29) {
         let left = left_by(folder.path());
         let path = left.path().join("0.jnl");
         let mut journal = std::fs::read(&path).unwrap();
