@@ -7,6 +7,7 @@ mod wire;
 
 mod card;
 mod command;
+mod context;
 mod end;
 mod kill;
 mod limits;

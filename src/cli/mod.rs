@@ -3,6 +3,8 @@
 pub mod chat;
 pub mod check;
 pub mod client;
+#[cfg(feature = "disk")]
+pub mod context;
 pub mod demo;
 pub mod digest;
 pub mod serve;
@@ -43,6 +45,9 @@ enum Verb {
     Chat(chat::ChatArgs),
     /// Recompute the digests of a conversation from a record of it
     Digest(digest::DigestArgs),
+    /// Work on the conversations of a store that no proxy holds: list, show, export, import, delete
+    #[cfg(feature = "disk")]
+    Context(context::ContextArgs),
 }
 
 impl Command {
@@ -54,6 +59,9 @@ impl Command {
 
 /// Runs a command.
 pub fn run(command: Command) -> ExitCode {
+    // What it writes is nobody else's to read: conversations, above all.
+    #[cfg(unix)]
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     // The process-wide provider: only ours is compiled in.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     match command.verb {
@@ -66,6 +74,8 @@ pub fn run(command: Command) -> ExitCode {
         }
         Verb::Chat(args) => on_runtime(chat::chat(args)),
         Verb::Digest(args) => digest::run(&args),
+        #[cfg(feature = "disk")]
+        Verb::Context(args) => on_runtime(context::run(args)),
     }
 }
 

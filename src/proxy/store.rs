@@ -6,8 +6,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::SetupError;
-use crate::config::{Config, StoreUrl};
-use crate::store::{Limits, Memory, Store};
+use crate::config::{Config, OnStoreError, StoreUrl};
+use crate::store::{Limits, Memory, Passthrough, Store};
 
 /// A store, and where it is, in words for the operator.
 pub struct Kept {
@@ -23,14 +23,21 @@ pub struct Kept {
 /// Where it cannot be used, with what to do about it.
 pub fn open(config: &Config) -> Result<Kept, SetupError> {
     let url = config.store.url.clone().or_else(StoreUrl::default_of_process).ok_or(SetupError::NoStateFolder)?;
-    match &url {
+    let kept = match &url {
         StoreUrl::Memory => {
             let store = Arc::new(Memory::new(limits(config), secret()));
-            Ok(Kept { store, place: "memory; conversations end with this process".to_owned() })
+            Kept { store, place: "memory; conversations end with this process".to_owned() }
         }
-        StoreUrl::Disk(folder) => disk(config, folder),
-        StoreUrl::Redis(_) => Err(SetupError::NoSuchStore(url.to_string())),
-    }
+        StoreUrl::Disk(folder) => disk(config, folder)?,
+        StoreUrl::Redis(_) => return Err(SetupError::NoSuchStore(url.to_string())),
+    };
+    Ok(match config.store.on_error {
+        OnStoreError::Refuse => kept,
+        OnStoreError::Passthrough => {
+            let store: Arc<dyn Store> = Arc::new(Passthrough::new(kept.store, limits(config)));
+            Kept { store, place: format!("{}; while it fails, sends are answered without memory", kept.place) }
+        }
+    })
 }
 
 #[cfg(feature = "disk")]

@@ -15,6 +15,7 @@ mod records;
 mod tail;
 #[cfg(test)]
 mod tests;
+mod transfer;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -25,6 +26,7 @@ use self::cabinet::Cabinet;
 pub use self::fault::OpenError;
 use self::keeper::Keeper;
 use self::records::Records;
+pub use self::transfer::{Put, Saved};
 use super::engine::{Engine, Limits, lock};
 use super::memory::Outbox;
 use super::{Answer, Begin, Begun, Bind, Delivery, Found, Lease, ListQuery, Listed, Pending, Store, StoreError};

@@ -73,7 +73,7 @@ impl<S: Shelf> Engine<S> {
     }
 
     /// Tells the shelf how a context now is.
-    fn note(&self, slot: &Arc<Slot<S>>, state: &mut State<S>) {
+    pub(super) fn note(&self, slot: &Arc<Slot<S>>, state: &mut State<S>) {
         let rank = state.rank(&self.limits, &slot.owner.0);
         self.shelf.note(slot, state, rank);
     }

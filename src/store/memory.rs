@@ -30,7 +30,12 @@ pub struct Memory {
 impl Memory {
     /// An empty store. `secret` is what credentials are hashed with: random, and with the contexts gone there is nothing to keep it for.
     pub fn new(limits: Limits, secret: [u8; 32]) -> Self {
-        Self { engine: Engine::new(Maps::default(), limits, 0), secret, outbox: Mutex::default() }
+        Self::starting_at(limits, secret, 0)
+    }
+
+    /// The same, with tokens that are greater than `tokens`.
+    pub(super) fn starting_at(limits: Limits, secret: [u8; 32], tokens: u64) -> Self {
+        Self { engine: Engine::new(Maps::default(), limits, tokens), secret, outbox: Mutex::default() }
     }
 }
 

@@ -7,6 +7,7 @@
 mod disk;
 mod engine;
 mod memory;
+mod passthrough;
 mod rules;
 #[cfg(test)]
 mod suite;
@@ -18,9 +19,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "disk")]
-pub use disk::{Disk, Durability, OpenError, Settings as DiskSettings};
+pub use disk::{Disk, Durability, OpenError, Put, Saved, Settings as DiskSettings};
 pub use engine::Limits;
 pub use memory::Memory;
+pub use passthrough::Passthrough;
 
 use crate::a2a::State;
 use crate::context::{Context, Settlement};

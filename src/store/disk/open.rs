@@ -42,7 +42,7 @@ pub(super) fn open(folder: &Path, settings: &Settings, secret: [u8; 32]) -> Resu
         tracing::warn!(bytes = cut, "a write that was not finished was cut off the journal; nobody was told of it");
     }
     let database = database(folder, settings)?;
-    let keyspace = database.keyspace(NAME, KeyspaceCreateOptions::default).map_err(refused)?;
+    let keyspace = database.keyspace(NAME, options).map_err(refused)?;
     let found = check(folder, &keyspace)?;
     let secret = found.as_ref().map_or(secret, |found| found.secret);
     let tokens = found.as_ref().map_or(0, |found| found.tokens);
@@ -78,6 +78,11 @@ fn database(folder: &Path, settings: &Settings) -> Result<Database, OpenError> {
 
 /// The database's own threads: one to write tables, one to join them.
 const WORKERS: usize = 2;
+
+/// What is in memory until it becomes a table is little, and little is read again after an end without notice.
+fn options() -> KeyspaceCreateOptions {
+    KeyspaceCreateOptions::default().max_memtable_size(16 << 20)
+}
 
 /// The one keyspace: what is written together is in one place.
 const NAME: &str = "records";

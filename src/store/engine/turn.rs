@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::slot::Running;
 use super::{Engine, Shelf, Slot, State};
 use crate::context::{Context, Settlement};
+use crate::conversation::principal::ContextKey;
 use crate::store::rules::{self, Live};
 use crate::store::{Begin, Begun, Lease, Pending, StoreError};
 
@@ -12,7 +13,7 @@ impl<S: Shelf> Engine<S> {
     pub(in crate::store) fn begin_now(&self, begin: &Begin) -> (Begun, S::Written) {
         self.tell_time(begin.now);
         let begun = loop {
-            let slot = self.slot_or_new(begin);
+            let slot = self.slot_of(&begin.key, begin.fence.clone());
             let mut state = slot.lock();
             // One that nobody has begun in yet is no context; one that went while its lock was waited for is no longer found either.
             let here = |found: Arc<Slot<S>>| Arc::ptr_eq(&found, &slot);
@@ -26,10 +27,11 @@ impl<S: Shelf> Engine<S> {
         begun
     }
 
-    fn slot_or_new(&self, begin: &Begin) -> Arc<Slot<S>> {
-        self.shelf.find_or(&begin.key, || {
-            let (owner, context_id) = (self.shelf.owner(&begin.key), begin.key.context_id.clone());
-            Slot::new(self.next_token(), owner, context_id, Context::new(begin.fence.clone()))
+    /// The slot under a key: one that there is, or a new one.
+    pub(in crate::store) fn slot_of(&self, key: &ContextKey, fence: String) -> Arc<Slot<S>> {
+        self.shelf.find_or(key, || {
+            let (owner, context_id) = (self.shelf.owner(key), key.context_id.clone());
+            Slot::new(self.next_token(), owner, context_id, Context::new(fence))
         })
     }
 

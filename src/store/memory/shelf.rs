@@ -11,11 +11,14 @@ use crate::conversation::principal::{ContextKey, Principal, RouteId};
 use crate::store::engine::Going;
 use crate::store::engine::{Limits, Rank, Shelf, Slot, State, lock};
 
+/// The contexts of an owner, by their serial numbers.
+type Owned = HashMap<u64, Arc<Slot<Maps>>>;
+
 /// Contexts in memory.
 #[derive(Default)]
 pub(in crate::store) struct Maps {
     pub(super) contexts: DashMap<ContextKey, Arc<Slot<Self>>>,
-    pub(super) owners: DashMap<(RouteId, Principal), HashMap<u64, Arc<Slot<Self>>>>,
+    pub(super) owners: DashMap<(RouteId, Principal), Owned>,
     pub(super) tasks: TaskIndex,
     pub(super) ledger: Mutex<Ledger>,
 }
