@@ -31,8 +31,9 @@ use crate::store::Store;
 
 /// Gives the A2A agent inside conversations.
 ///
-/// Who is calling and on which route are taken from the request's extensions ([`Principal`](crate::conversation::principal::Principal), [`RouteId`](crate::conversation::principal::RouteId)); without them there is one route,
-/// and all callers are one principal. The layer needs a tokio runtime.
+/// Who is calling and on which route are taken from the request's extensions ([`Principal`](crate::conversation::principal::Principal),
+/// [`RouteId`](crate::conversation::principal::RouteId)); without them there is one route, and all callers are one principal. The layer needs
+/// a tokio runtime.
 #[derive(Clone)]
 pub struct ConversationLayer {
     core: Arc<Core>,
