@@ -132,7 +132,7 @@ EXPECTED = [
     # The card
     Line("the extended card", r"result\.capabilities\.extensions", NOTHING,
          lambda declared: [one["uri"] for one in declared] == [EXTENSION], "the card declares the extension"),
-    Line("the extended card", r"result\.supportedInterfaces\[\d+\]\.protocol(Binding|Version)", some, some,
+    Line("the extended card", r"result\.supportedInterfaces\[\d+\]\.(protocolBinding|protocolVersion|url)", some, some,
          "JSON-RPC stands first in the card", binding="JSONRPC", names="(py|js)10compat .*"),
     # Push configurations
     Line(DELETED, "error", NOTHING, refused(-32001), "a configuration that is deleted is none", names="py03 .*"),
