@@ -4,12 +4,11 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::time::Duration;
 
 use a2a_multiturn::conversation::policy::Policy;
 use a2a_multiturn::conversation::principal::Principal;
 use a2a_multiturn::middleware::{BoxError, ConversationLayer};
-use a2a_multiturn::store::{Memory, MemoryLimits};
+use a2a_multiturn::store::{Limits, Memory};
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
 use axum::routing::post;
@@ -35,8 +34,7 @@ async fn agent(Json(call): Json<Value>) -> Json<Value> {
 
 /// The agent with conversations. `axum::serve(listener, app)` serves it.
 fn app() -> Router {
-    let limits =
-        MemoryLimits { contexts: 10_000, bytes: 256 << 20, context_bytes: 4 << 20, ttl: Duration::from_secs(86_400) };
+    let limits = Limits { contexts: 10_000, bytes: 256 << 20, ..Limits::default() };
     // The store hashes credentials with it: random, from wherever you have that.
     let mut secret = [0; 32];
     secret.chunks_mut(16).for_each(|half| half.copy_from_slice(uuid::Uuid::new_v4().as_bytes()));

@@ -78,6 +78,11 @@ impl Context {
         Self { fence, window_start: 1, ..Self::default() }
     }
 
+    /// Whether nothing is in it yet.
+    pub fn is_blank(&self) -> bool {
+        self.turns.is_empty() && self.apart.is_empty() && self.tasks.is_empty()
+    }
+
     /// The number of the next turn.
     pub fn next_number(&self) -> u32 {
         self.turns.last().map_or(0, |turn| turn.number) + 1

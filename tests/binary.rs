@@ -7,8 +7,10 @@ mod wire;
 
 mod card;
 mod command;
+mod context;
 mod end;
 mod fetched;
+mod kill;
 mod left;
 mod limits;
 mod logs;

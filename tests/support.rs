@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use a2a_multiturn::conversation::policy::Policy;
 use a2a_multiturn::conversation::principal::{Principal, RouteId};
 use a2a_multiturn::middleware::{BoxError, Clock, Conversation, ConversationLayer, ReplyBody, RequestBody};
-use a2a_multiturn::store::{Memory, MemoryLimits, Store};
+use a2a_multiturn::store::{Limits, Memory, Store};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Request, Response};
@@ -198,12 +198,7 @@ impl tower::Service<Request<RequestBody>> for Agent {
 }
 
 pub fn memory() -> Arc<dyn Store> {
-    let limits = MemoryLimits {
-        contexts: 100_000,
-        bytes: 1 << 30,
-        context_bytes: 4 << 20,
-        ttl: std::time::Duration::from_secs(86_400),
-    };
+    let limits = Limits::default();
     Arc::new(Memory::new(limits, [7; 32]))
 }
 

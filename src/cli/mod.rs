@@ -4,6 +4,8 @@ pub mod chat;
 pub mod check;
 pub mod classify;
 pub mod client;
+#[cfg(feature = "disk")]
+pub mod context;
 pub mod demo;
 pub mod digest;
 pub mod serve;
@@ -46,6 +48,9 @@ enum Verb {
     Digest(digest::DigestArgs),
     /// Judge replies: is the agent waiting for the user? Of one, or of a file of them with figures
     Classify(classify::ClassifyArgs),
+    /// Work on the conversations of a store that no proxy holds: list, show, export, import, delete
+    #[cfg(feature = "disk")]
+    Context(context::ContextArgs),
 }
 
 impl Command {
@@ -57,6 +62,9 @@ impl Command {
 
 /// Runs a command.
 pub fn run(command: Command) -> ExitCode {
+    // What it writes is nobody else's to read: conversations, above all.
+    #[cfg(unix)]
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     // The process-wide provider: only ours is compiled in.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     match command.verb {
@@ -70,6 +78,8 @@ pub fn run(command: Command) -> ExitCode {
         Verb::Chat(args) => on_runtime(chat::chat(args)),
         Verb::Digest(args) => digest::run(&args),
         Verb::Classify(args) => classify::run(&args),
+        #[cfg(feature = "disk")]
+        Verb::Context(args) => on_runtime(context::run(args)),
     }
 }
 

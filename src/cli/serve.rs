@@ -10,7 +10,7 @@ use http::Uri;
 use tracing_subscriber::EnvFilter;
 
 use super::check;
-use crate::config::{ADDRESS, Config, Loaded, Log, LogFormat, Severity};
+use crate::config::{ADDRESS, Config, Loaded, Log, LogFormat, Severity, StoreUrl};
 use crate::proxy::{DrainOutcome, Gateway, chain, drain};
 
 /// What `serve` is given.
@@ -25,18 +25,16 @@ pub struct ServeArgs {
     /// The agent: its base URL, or the URL of its card
     #[arg(long, value_name = "URL", required_unless_present = "config")]
     pub upstream: Option<Uri>,
-    /// The Redis or Valkey that keeps conversations, such as redis://HOST:PORT; without it they end with the process
-    #[cfg(feature = "redis")]
-    #[arg(long, value_name = "URL")]
-    pub store: Option<String>,
+    /// Where conversations are kept: memory, disk:PATH or redis://HOST:PORT; by default in a folder for state
+    #[arg(long, value_name = "STORE")]
+    pub store: Option<StoreUrl>,
 }
 
 /// Serves until SIGTERM or SIGINT. Exit codes: 0 after a stop that let every request finish, 1 where some were cut or the proxy could not
 /// start.
 pub async fn serve(args: ServeArgs) -> ExitCode {
-    let Some(Loaded { config, warnings }) = configured(&args) else { return ExitCode::FAILURE };
-    #[cfg(feature = "redis")]
-    let config = Config { store: crate::config::Store { redis: args.store, ..config.store }, ..config };
+    let Some(Loaded { mut config, warnings }) = configured(&args) else { return ExitCode::FAILURE };
+    config.store.url = args.store.or(config.store.url);
     let told = log_to_stderr(&config.log);
     warnings.iter().for_each(|warning| told.line(Severity::Warning, warning));
     match run(config, told).await {
@@ -112,7 +110,9 @@ const REPORT: &str = "a2a_multiturn::report";
 /// A port that is taken, or an agent that cannot be called.
 pub async fn beside(agent: SocketAddr, port: u16) -> io::Result<SocketAddr> {
     let upstream = format!("http://{agent}").parse().map_err(io::Error::other)?;
-    let gateway = Gateway::assemble(Config::quick(SocketAddr::new(ADDRESS.ip(), port), upstream)).await;
+    let mut config = Config::quick(SocketAddr::new(ADDRESS.ip(), port), upstream);
+    config.store.url = Some(StoreUrl::Memory);
+    let gateway = Gateway::assemble(config).await;
     let gateway = gateway.map_err(io::Error::other)?;
     let address = gateway.local_addr();
     tokio::spawn(gateway.serve(std::future::pending(), std::future::pending()));
@@ -123,7 +123,8 @@ pub async fn beside(agent: SocketAddr, port: u16) -> io::Result<SocketAddr> {
 pub fn log_to_stderr(log: &Log) -> Told {
     let bodies = if log.bodies { "info" } else { "off" };
     let own = format!("a2a_multiturn::bodies={bodies},{REPORT}=info");
-    let filter = EnvFilter::try_new(format!("{},{own}", log.filter));
+    // The database tells at length what it opens; who wants that asks for it.
+    let filter = EnvFilter::try_new(format!("fjall=warn,lsm_tree=warn,{},{own}", log.filter));
     let filter = filter.unwrap_or_else(|_| EnvFilter::new(format!("info,{own}")));
     let terminal = io::stderr().is_terminal();
     let json = log.format == LogFormat::Json || (log.format == LogFormat::Auto && !terminal);

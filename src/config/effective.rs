@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue, Uri};
 use serde::Deserialize;
 
+use super::store::Store;
 use crate::conversation::policy::{Mode, Policy};
 use crate::conversation::principal::RouteId;
 use crate::push::Webhooks;
@@ -158,6 +159,8 @@ pub struct Route {
     pub cors: Option<Cors>,
     /// What becomes of push notifications; `None`: relayed, where the agent can be told how to reach the proxy.
     pub push: Option<Push>,
+    /// How long a conversation is kept that nobody uses; `None`: the store's.
+    pub ttl: Option<Duration>,
 }
 
 impl Route {
@@ -171,6 +174,7 @@ impl Route {
             identity: Identity::default(),
             cors: None,
             push: None,
+            ttl: None,
         }
     }
 
@@ -241,33 +245,6 @@ pub struct Cors {
 impl Default for Cors {
     fn default() -> Self {
         Self { origins: Vec::new(), credentials: false, max_age: Duration::from_secs(600) }
-    }
-}
-
-/// What is kept, and how much of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Store {
-    /// Contexts at most; beyond that the longest unused one without a turn in flight goes.
-    pub contexts: usize,
-    /// Bytes of all transcripts at most; beyond that likewise.
-    pub bytes: usize,
-    /// Bytes of one context's transcript at most; beyond that its oldest turns go.
-    pub context_bytes: usize,
-    /// How long a context is kept that nobody uses.
-    pub ttl: Duration,
-    /// The address of the Redis or Valkey where it is kept; `None`: in memory.
-    pub redis: Option<String>,
-}
-
-impl Default for Store {
-    fn default() -> Self {
-        Self {
-            contexts: 100_000,
-            bytes: 1 << 30,
-            context_bytes: 4 << 20,
-            ttl: Duration::from_secs(24 * 60 * 60),
-            redis: None,
-        }
     }
 }
 

@@ -11,6 +11,7 @@ use super::address::{
     allowed, base, conversation_key, file, header, health, identity, origins, path, prefix, socket, url,
 };
 use super::effective::{Config, Cors, Route};
+use super::store::StoreUrl;
 use super::suggest;
 use super::value::{Typed, Wrong, duration, flag, least, number, size, text, word, words};
 use crate::conversation::principal::RouteId;
@@ -55,6 +56,11 @@ pub(super) const GLOBAL: &[Key<Config>] = keys![config: Config;
     "log.filter" => config.log.filter, filter;
     "log.format" => config.log.format, word;
     "log.bodies" => config.log.bodies, flag;
+    "store.url" => config.store.url, store;
+    "store.durability" => config.store.durability, word;
+    "store.batch" => config.store.batch, least(MOMENT, duration);
+    "store.cache_bytes" => config.store.cache_bytes, size;
+    "store.on_error" => config.store.on_error, word;
     "store.contexts" => config.store.contexts, least(1, number);
     "store.bytes" => config.store.bytes, least(1, size);
     "store.context_bytes" => config.store.context_bytes, least(1, size);
@@ -129,6 +135,7 @@ pub(super) const ROUTE: &[Key<Route>] = keys![route: Route;
     "mode" => route.policy.mode, word;
     "push" => route.push, |value: &Typed<'_>| word(value).map(Some);
     "conversation_key" => route.policy.conversation_key, |value: &Typed<'_>| conversation_key(value).map(Some);
+    "ttl" => route.ttl, |value: &Typed<'_>| least(SECOND, duration)(value).map(Some);
     "terminal_followup" => route.policy.terminal_followup, word;
     "on_disconnect" => route.policy.on_disconnect, word;
     "debug_header" => route.policy.debug_header, flag;
@@ -138,6 +145,7 @@ pub(super) const ROUTE: &[Key<Route>] = keys![route: Route;
 pub(super) const RENAMED: &[(&str, &str)] = &[
     // What the command line calls it.
     ("listener.listen", "listener.address"),
+    ("store.store", "store.url"),
 ];
 
 /// In which table a key stands.
@@ -217,6 +225,12 @@ fn name(value: &Typed<'_>) -> Result<RouteId, Wrong> {
         return Ok(RouteId::from(typed));
     }
     Err(Wrong::new(value, format!("{typed:?} is not a name")).help("use letters, digits, `-`, `_`, `.` and `/`"))
+}
+
+/// Where conversations are kept. It may hold a password, which is never repeated.
+fn store(value: &Typed<'_>) -> Result<Option<StoreUrl>, Wrong> {
+    let typed = text(value, "a place such as \"disk:PATH\"")?;
+    typed.parse().map(Some).map_err(|help: &str| Wrong::new(value, "not a place to keep conversations in").help(help))
 }
 
 /// A filter for the log. A mistyped level would be taken for the name of a module, and nothing would be logged.

@@ -56,6 +56,9 @@ fn load(text: &str, name: &str, folder: Option<&Path>) -> Result<Loaded, Finding
     if let (Some(folder), Some(file)) = (folder, &mut config.push.ca) {
         *file = folder.join(&file);
     }
+    if let (Some(folder), Some(url)) = (folder, &mut config.store.url) {
+        url.beside(folder);
+    }
     check::together(&config, &mut report);
     match report.failed() {
         true => Err(report.into_findings()),

@@ -8,14 +8,16 @@ mod keys;
 mod load;
 mod raw;
 mod report;
+mod store;
 mod suggest;
 mod value;
 
 pub use effective::{
-    ADDRESS, Config, Cors, Delivery, Identity, Listener, Log, LogFormat, Proxy, Push, Route, Store, Upstream,
+    ADDRESS, Config, Cors, Delivery, Identity, Listener, Log, LogFormat, Proxy, Push, Route, Upstream,
 };
 pub use finding::{Finding, Findings, Position, Severity};
 pub use load::Loaded;
+pub use store::{Durability, OnStoreError, Store, StoreUrl};
 
 #[cfg(test)]
 mod tests;

@@ -201,6 +201,21 @@ impl Kept {
         Self { number: turn.number, record_bytes, digest: turn.digest(), encoded: encoded.into() }
     }
 
+    /// A turn as it was encoded before.
+    pub fn of(number: u32, record_bytes: u32, digest: Digest, encoded: Arc<[u8]>) -> Self {
+        Self { number, record_bytes, digest, encoded }
+    }
+
+    /// The turn, encoded.
+    pub fn encoded(&self) -> &[u8] {
+        &self.encoded
+    }
+
+    /// Whether this is the same turn, and not another of its number. As quick as it gets where the one was cloned from the other.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.number == other.number && (Arc::ptr_eq(&self.encoded, &other.encoded) || self == other)
+    }
+
     /// The turn.
     ///
     /// # Errors

@@ -14,12 +14,12 @@ use tower_layer::Layer;
 
 use super::card::{Cards, Discovered};
 use super::push::Courier;
+use super::store::{self, Kept};
 use super::{DrainOutcome, Mount, Proxy, RouteService, SetupError};
 use crate::a2a::card::Seen;
 use crate::config::{Config, Identity, Route};
 use crate::conversation::policy::Mode;
 use crate::middleware::{ConversationLayer, Relay};
-use crate::store::{Memory, MemoryLimits, Store};
 
 /// How long, after connections were cut, leases may take to be given back.
 const GIVING_BACK: Duration = Duration::from_millis(500);
@@ -45,7 +45,7 @@ impl Gateway {
         for (route, found) in config.routes.iter_mut().zip(&found) {
             route.upstream.url = found.base.clone();
         }
-        let store = store(&config).await?;
+        let Kept { store, place } = store::open(&config).await?;
         let mut layers = Vec::new();
         let mut relays = Vec::new();
         let wake = Arc::new(Notify::new());
@@ -71,12 +71,11 @@ impl Gateway {
         for (route, found) in config.routes.iter().zip(&found) {
             found.cards.set_base(&format!("{}{}", public.trim_end_matches('/'), route.prefix));
         }
-        let agents = config.agent_base(proxy.local_addr(), proxy.public_url());
         for (prefix, relay) in &relays {
             relay.set_base(&format!("{agents}{prefix}"));
         }
         let courier = (!relays.is_empty()).then(|| Courier::new(&config.push, store, wake)).transpose()?;
-        let report = report(&config, &proxy, &found);
+        let report = report(&config, &proxy, &found, &place);
         Ok(Self { proxy, layers, courier, drain: config.listener.drain, report })
     }
 
@@ -135,29 +134,7 @@ fn layered(layer: &ConversationLayer, upstream: super::Upstream) -> RouteService
     RouteService::new(layer.layer(upstream))
 }
 
-async fn store(config: &Config) -> Result<Arc<dyn Store>, SetupError> {
-    #[cfg(feature = "redis")]
-    if let Some(url) = &config.store.redis {
-        return super::redis::open(url, &config.store).await;
-    }
-    Ok(memory(config))
-}
-
-fn memory(config: &Config) -> Arc<dyn Store> {
-    let limits = MemoryLimits {
-        contexts: config.store.contexts,
-        bytes: config.store.bytes,
-        context_bytes: config.store.context_bytes,
-        ttl: config.store.ttl,
-    };
-    // The secret lasts as long as what it hashes.
-    let mut secret = [0; 32];
-    secret[..16].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
-    secret[16..].copy_from_slice(uuid::Uuid::new_v4().as_bytes());
-    Arc::new(Memory::new(limits, secret))
-}
-
-fn report(config: &Config, proxy: &Proxy, found: &[Discovered]) -> String {
+fn report(config: &Config, proxy: &Proxy, found: &[Discovered], place: &str) -> String {
     let mut out = String::new();
     let public = proxy.public_url().to_string();
     let public = public.trim_end_matches('/');
@@ -171,17 +148,7 @@ fn report(config: &Config, proxy: &Proxy, found: &[Discovered]) -> String {
             callers(&route.identity, proxy.local_addr().ip().to_canonical().is_loopback())
         );
     }
-    #[cfg(feature = "redis")]
-    if let Some(url) = &config.store.redis {
-        let _ = writeln!(out, "store: {}", super::redis::place(url));
-        return out;
-    }
-    let _ = writeln!(
-        out,
-        "store: memory, at most {} contexts and {} MiB; conversations end with this process",
-        config.store.contexts,
-        config.store.bytes >> 20
-    );
+    let _ = writeln!(out, "store: {place}");
     out
 }
 

@@ -22,11 +22,10 @@ pub mod identity;
 pub mod inflow;
 pub mod listener;
 pub mod push;
-#[cfg(feature = "redis")]
-mod redis;
 pub mod refusal;
 pub mod route;
 pub mod service;
+pub mod store;
 pub mod upstream;
 
 mod app;
@@ -43,6 +42,18 @@ mod tests;
 /// Why the proxy could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
+    /// The folder for conversations cannot be used.
+    #[cfg(feature = "disk")]
+    #[error("conversations cannot be kept")]
+    Disk(#[source] crate::store::OpenError),
+    /// The environment names no folder for conversations.
+    #[error(
+        "neither STATE_DIRECTORY nor XDG_STATE_HOME nor HOME says where conversations may be kept: name a folder with --store disk:PATH, or keep them in memory with --store memory"
+    )]
+    NoStateFolder,
+    /// A kind of store that was not compiled in.
+    #[error("this program was built without the store {0}: keep conversations in memory with --store memory")]
+    NoSuchStore(String),
     /// The listener's address is not to be had.
     #[error("cannot listen on {0}")]
     Bind(SocketAddr, #[source] io::Error),

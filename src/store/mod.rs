@@ -4,7 +4,11 @@
 //! is atomic. Times are arguments, in milliseconds since 1970;
 //! so is all randomness. A store that cannot answer says so; it never answers from less than it knows.
 
+#[cfg(feature = "disk")]
+mod disk;
+mod engine;
 mod memory;
+mod passthrough;
 #[cfg(feature = "redis")]
 pub mod redis;
 mod rules;
@@ -17,7 +21,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use memory::{Memory, MemoryLimits};
+#[cfg(feature = "disk")]
+pub use disk::{Disk, Durability, OpenError, Put, Saved, Settings as DiskSettings};
+pub use engine::Limits;
+pub use memory::Memory;
+pub use passthrough::Passthrough;
 
 use crate::a2a::State;
 use crate::context::{Context, Settlement};

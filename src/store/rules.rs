@@ -31,8 +31,3 @@ pub(super) fn knows(context: &Context, lives: &[Live], id: &str) -> bool {
     let mut bound = lives.iter().filter_map(Live::shown);
     bound.any(|bound| bound.task_id == id) || context.task(id).is_some()
 }
-
-/// Whether nothing of a conversation is left: then it goes with its turn.
-pub(super) fn is_blank(context: &Context) -> bool {
-    context.turns.is_empty() && context.apart.is_empty() && context.tasks.is_empty()
-}

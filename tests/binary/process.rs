@@ -14,9 +14,17 @@ use tokio::sync::watch;
 
 use super::wire::{Message, Request, Wire, soon};
 
-fn command<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
+/// With a folder for state in which nobody else has any.
+fn command<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>, state: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_a2a-multiturn"));
-    command.args(args).kill_on_drop(true).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .env("XDG_STATE_HOME", state)
+        .env_remove("STATE_DIRECTORY")
+        .args(args)
+        .kill_on_drop(true)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -35,7 +43,8 @@ pub async fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Ended {
 
 /// As [`run`], with this on its standard input.
 pub async fn fed<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>, input: &str) -> Ended {
-    let mut child = command(args).stdin(Stdio::piped()).spawn().unwrap();
+    let state = tempfile::tempdir().unwrap();
+    let mut child = command(args, state.path()).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     // One that ends before it has read all of it is the business of the test.
     let _ = stdin.write_all(input.as_bytes()).await;
@@ -75,12 +84,19 @@ pub struct Proxy {
     count: watch::Receiver<usize>,
     pub address: SocketAddr,
     _file: Option<File>,
+    _state: TempDir,
 }
 
 impl Proxy {
     /// In front of an agent, without a file.
     pub async fn before(upstream: &str) -> Self {
         Self::start(["serve", "--listen", "127.0.0.1:0", "--upstream", upstream].map(OsStr::new), None).await
+    }
+
+    /// In front of an agent, with a store that outlives it.
+    pub async fn keeping(upstream: &str, store: &str) -> Self {
+        let args = ["serve", "--listen", "127.0.0.1:0", "--upstream", upstream, "--store", store];
+        Self::start(args.map(OsStr::new), None).await
     }
 
     /// With a file, in which `listener.address` need not be.
@@ -97,24 +113,25 @@ impl Proxy {
     #[cfg(feature = "redis")]
     pub async fn sharing(store: &str, text: &str) -> Self {
         let file = File::new(&with_address(text));
-        let command = command(["serve", "--config", arg(&file.path()), "--store", store]);
-        Self::of_command(command, Some(file)).await
+        Self::start(["serve", "--config", arg(&file.path()), "--store", store].map(OsStr::new), Some(file)).await
     }
 
     /// The same, with the certificate authorities of this file alone.
     #[cfg(feature = "redis")]
     pub async fn sharing_over_tls(store: &str, text: &str, authorities: &Path) -> Self {
         let file = File::new(&with_address(text));
-        let mut command = command(["serve", "--config", arg(&file.path()), "--store", store]);
+        let state = tempfile::tempdir().unwrap();
+        let mut command = command(["serve", "--config", arg(&file.path()), "--store", store], state.path());
         command.env("SSL_CERT_FILE", authorities);
-        Self::of_command(command, Some(file)).await
+        Self::of_command(command, state, Some(file)).await
     }
 
     async fn start<const N: usize>(args: [&OsStr; N], file: Option<File>) -> Self {
-        Self::of_command(command(args), file).await
+        let state = tempfile::tempdir().unwrap();
+        Self::of_command(command(args, state.path()), state, file).await
     }
 
-    async fn of_command(mut command: Command, file: Option<File>) -> Self {
+    async fn of_command(mut command: Command, state: TempDir, file: Option<File>) -> Self {
         let mut child = command.spawn().unwrap();
         let lines = Arc::<Mutex<Vec<String>>>::default();
         let (counter, count) = watch::channel(0);
@@ -126,7 +143,7 @@ impl Proxy {
             }
         });
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut proxy = Self { child, lines, count, address, _file: file };
+        let mut proxy = Self { child, lines, count, address, _file: file, _state: state };
         let line = proxy.line("listening on ").await;
         let rest = line.split_once("listening on ").unwrap().1;
         proxy.address = rest.split(' ').next().unwrap().parse().unwrap();

@@ -32,7 +32,7 @@ async fn without_a_file_it_says_what_it_found() {
             &["route default", &here, &there],
             &["\"Clerk\"", "0.3", "1.0", "JSONRPC", "does not stream"],
             &["callers", "Authorization", "loopback"],
-            &["store: memory", "100000 contexts", "1024 MiB", "end with this process"],
+            &["store: disk", "/a2a-multiturn", "before a client is told", "100000 contexts", "1024 MiB"],
         ],
     );
     let answer = proxy.call("/", &send_03("hello", json!({}))).await;
@@ -136,4 +136,40 @@ async fn a_file_with_errors_is_not_served() {
     let ended = run(["serve", "--config", "/nowhere/proxy.toml"]).await;
     assert_eq!(ended.code, Some(1));
     assert!(ended.err.contains("/nowhere/proxy.toml") && ended.err.contains("No such file"), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn where_conversations_are_kept_is_said_and_obeyed() {
+    let agent = Agent::saying(|_| "Noted.".into());
+    let proxy = Proxy::keeping(&agent.url(), "memory").await;
+    holds(&proxy.messages(), &[&["store: memory", "end with this process"]]);
+    let file = File::new(&format!(
+        "[listener]\naddress = '127.0.0.1:0'\n[store]\nurl = 'disk:kept'\n[upstream]\nurl = '{}'\n",
+        agent.url()
+    ));
+    let kept = file.path().with_file_name("kept");
+    let proxy = Proxy::of(file).await;
+    holds(&proxy.messages(), &[&["store: disk", kept.to_str().unwrap()]]);
+    assert!(kept.join("version").exists());
+}
+
+#[tokio::test]
+async fn a_folder_that_will_not_do_is_told_with_what_to_do() {
+    let agent = Agent::saying(|_| "Noted.".into());
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("disk:{}", folder.path().join("store").display());
+    let _one = Proxy::keeping(&agent.url(), &store).await;
+    let without = ["this program was built without the store redis://127.0.0.1:9", "--store memory"];
+    let out_of_reach = ["cannot keep conversations in Redis", "Connection refused"];
+    for (store, words) in [
+        (&*store, &["held by another process", "--store disk:PATH"][..]),
+        ("disk:/dev/null/store", &["cannot be written", "--store memory"]),
+        ("redis://127.0.0.1:9", if cfg!(feature = "redis") { &out_of_reach } else { &without }),
+    ] {
+        let ended = run(["serve", "--listen", "127.0.0.1:0", "--upstream", &agent.url(), "--store", store]).await;
+        assert_eq!(ended.code, Some(1), "{}", ended.err);
+        for words in words {
+            assert!(ended.err.contains(words), "{words:?} in {}", ended.err);
+        }
+    }
 }

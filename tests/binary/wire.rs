@@ -97,6 +97,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.answer(request.method).await
     }
 
+    /// As [`ask`](Self::ask), where the other end may go at any time: `None`.
+    pub async fn try_ask(&mut self, request: &Request) -> Option<Message> {
+        self.stream.write_all(&request.bytes()).await.ok()?;
+        let (head, length) = soon("an answer, or the end", self.message()).await?;
+        // A body without a length is whole only where it ends with the connection of one who lives.
+        if length == Length::ToEnd { None } else { soon("the answer's body", self.body(head, length)).await }
+    }
+
     /// The next answer, to a request of this method.
     pub async fn answer(&mut self, method: &str) -> Message {
         let message = soon("an answer", self.message()).await;

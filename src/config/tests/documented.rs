@@ -34,7 +34,7 @@ fn the_documented_file_holds_the_defaults() {
 fn what_is_commented_out_in_the_documented_file_parses() {
     let lines = DOCUMENTED.lines().collect::<Vec<_>>();
     let options = (0..lines.len()).filter_map(|number| Some((number, optional(lines[number])?))).collect::<Vec<_>>();
-    assert_eq!(options.len(), 9);
+    assert_eq!(options.len(), 11);
     for (number, line) in options {
         let mut lines = lines.clone();
         lines[number] = line;

@@ -121,6 +121,7 @@ fn route(url: &str) -> Route {
         identity: Identity::Authorization,
         cors: None,
         push: None,
+        ttl: None,
     }
 }
 
@@ -137,7 +138,7 @@ fn config(url: &str) -> Config {
             drain: Duration::from_secs(2),
         },
         routes: vec![route(url)],
-        store: Store { contexts: 1, bytes: 1, context_bytes: 1, ttl: SOON, redis: None },
+        store: Store { contexts: 1, bytes: 1, context_bytes: 1, ttl: SOON, ..Store::default() },
         log: Log { filter: String::new(), format: LogFormat::Auto, bodies: false },
     }
 }

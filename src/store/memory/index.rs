@@ -5,9 +5,9 @@ use std::collections::btree_map::Entry;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::lock;
-use super::slot::Slot;
+use super::shelf::Maps;
 use crate::conversation::principal::RouteId;
+use crate::store::engine::{Slot, lock};
 
 /// Parts of the index, each behind a lock of its own.
 const PARTS: usize = 64;
@@ -19,9 +19,9 @@ type IdHash = (u64, u64);
 #[derive(Default)]
 struct Holders {
     /// Where the client knows a task under it.
-    client: Option<Arc<Slot>>,
+    client: Option<Arc<Slot<Maps>>>,
     /// Where it last came to mean a task of the agent's.
-    agent: Option<Arc<Slot>>,
+    agent: Option<Arc<Slot<Maps>>>,
 }
 
 #[derive(Default)]
@@ -53,7 +53,7 @@ impl TaskIndex {
     }
 
     /// Looks at an id's entry, made where there is none.
-    fn at<T>(&self, slot: &Slot, id: &str, act: impl FnOnce(&mut Holders) -> T) -> T {
+    fn at<T>(&self, slot: &Slot<Maps>, id: &str, act: impl FnOnce(&mut Holders) -> T) -> T {
         let (hash, part) = self.locate(&slot.owner.0, id);
         act(lock(&part.ids).entry(hash).or_default())
     }
@@ -64,38 +64,38 @@ impl TaskIndex {
     }
 
     /// Where the client knows a task under this id.
-    pub(super) fn client(&self, route: &RouteId, id: &str) -> Option<Arc<Slot>> {
+    pub(super) fn client(&self, route: &RouteId, id: &str) -> Option<Arc<Slot<Maps>>> {
         let (hash, part) = self.locate(route, id);
         lock(&part.ids).get(&hash)?.client.clone()
     }
 
     /// The id means a task of the agent's in this context from now on. Where it was known before.
-    pub(super) fn take_agent(&self, slot: &Arc<Slot>, id: &str) -> Vec<Arc<Slot>> {
+    pub(super) fn take_agent(&self, slot: &Arc<Slot<Maps>>, id: &str) -> Vec<Arc<Slot<Maps>>> {
         self.at(slot, id, |holders| {
             let agent = holders.agent.replace(slot.clone());
-            let other = |client: &Arc<Slot>| agent.as_ref().is_none_or(|agent| !Arc::ptr_eq(agent, client));
+            let other = |client: &Arc<Slot<Maps>>| agent.as_ref().is_none_or(|agent| !Arc::ptr_eq(agent, client));
             let client = holders.client.clone().filter(other);
             client.into_iter().chain(agent.clone()).collect()
         })
     }
 
     /// The id means a task of the agent's in this context, unless it means another.
-    pub(super) fn add_agent(&self, slot: &Arc<Slot>, id: &str) {
+    pub(super) fn add_agent(&self, slot: &Arc<Slot<Maps>>, id: &str) {
         self.at(slot, id, |holders| _ = holders.agent.get_or_insert_with(|| slot.clone()));
     }
 
     /// The client knows a task under this id in this context.
-    pub(super) fn add_client(&self, slot: &Arc<Slot>, id: &str) {
+    pub(super) fn add_client(&self, slot: &Arc<Slot<Maps>>, id: &str) {
         self.at(slot, id, |holders| _ = holders.client.get_or_insert_with(|| slot.clone()));
     }
 
     /// Leaves of the context's entries under this id what still holds.
-    pub(super) fn keep(&self, slot: &Arc<Slot>, id: &str, client: bool, agent: bool) {
+    pub(super) fn keep(&self, slot: &Arc<Slot<Maps>>, id: &str, client: bool, agent: bool) {
         let (hash, part) = self.locate(&slot.owner.0, id);
         let mut ids = lock(&part.ids);
         let Entry::Occupied(mut entry) = ids.entry(hash) else { return };
         let holders = entry.get_mut();
-        let ours = |held: &mut Arc<Slot>| Arc::ptr_eq(held, slot);
+        let ours = |held: &mut Arc<Slot<Maps>>| Arc::ptr_eq(held, slot);
         if !client {
             holders.client.take_if(ours);
         }

@@ -6,7 +6,7 @@ use crate::store::Delivery;
 
 /// The outbox.
 #[derive(Default)]
-pub(super) struct Outbox {
+pub(in crate::store) struct Outbox {
     /// The newest id.
     newest: u64,
     deliveries: HashMap<u64, Delivery>,
@@ -19,19 +19,37 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    pub(super) fn push(&mut self, delivery: Delivery) -> u64 {
+    /// One whose ids are greater than this.
+    #[cfg(feature = "disk")]
+    pub(in crate::store) fn beyond(id: u64) -> Self {
+        Self { newest: id, ..Self::default() }
+    }
+
+    /// A delivery as it is.
+    #[cfg(feature = "disk")]
+    pub(in crate::store) fn delivery(&self, id: u64) -> Option<&Delivery> {
+        self.deliveries.get(&id)
+    }
+
+    pub(in crate::store) fn push(&mut self, delivery: Delivery) -> u64 {
         self.newest += 1;
         let id = self.newest;
+        self.restore(Delivery { id, ..delivery });
+        id
+    }
+
+    /// Puts in a delivery that has its id; those of a lane in their order.
+    pub(in crate::store) fn restore(&mut self, delivery: Delivery) {
+        let id = delivery.id;
         let lane = self.lanes.entry(delivery.lane.clone()).or_default();
         lane.push_back(id);
         if lane.len() == 1 {
             self.heads.insert((delivery.due, id));
         }
-        self.deliveries.insert(id, Delivery { id, ..delivery });
-        id
+        self.deliveries.insert(id, delivery);
     }
 
-    pub(super) fn take(&mut self, now: u64, until: u64, limit: usize) -> Vec<Delivery> {
+    pub(in crate::store) fn take(&mut self, now: u64, until: u64, limit: usize) -> Vec<Delivery> {
         let due: Vec<_> = self.heads.range(..=(now, u64::MAX)).take(limit).copied().collect();
         for head in &due {
             self.heads.remove(head);
@@ -41,7 +59,7 @@ impl Outbox {
         due.iter().filter_map(|(_, id)| self.deliveries.get(id).cloned()).collect()
     }
 
-    pub(super) fn done(&mut self, id: u64, again: Option<u64>) {
+    pub(in crate::store) fn done(&mut self, id: u64, again: Option<u64>) {
         let Some(delivery) = self.deliveries.get_mut(&id) else { return };
         let head = self.heads.remove(&(self.taken.remove(&id).unwrap_or(delivery.due), id));
         match again {
@@ -56,7 +74,7 @@ impl Outbox {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::store) fn len(&self) -> usize {
         self.deliveries.len()
     }
 
@@ -73,7 +91,7 @@ impl Outbox {
     }
 
     #[cfg(test)]
-    pub(super) fn entries(&self) -> usize {
+    pub(in crate::store) fn entries(&self) -> usize {
         self.deliveries.len() + self.lanes.len() + self.heads.len() + self.taken.len()
     }
 }

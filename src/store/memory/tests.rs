@@ -1,14 +1,21 @@
 //! The suite over memory, and what memory alone promises: its limits, and no growth beyond them.
 
+use std::time::Duration;
+
 use super::*;
 use crate::a2a::State as TaskState;
 use crate::store::Begun;
 use crate::store::suite::*;
 
-const NO_LIMITS: MemoryLimits =
-    MemoryLimits { contexts: usize::MAX, bytes: usize::MAX, context_bytes: usize::MAX, ttl: Duration::MAX };
+const NO_LIMITS: Limits = Limits {
+    contexts: usize::MAX,
+    bytes: usize::MAX,
+    context_bytes: usize::MAX,
+    ttl: Duration::MAX,
+    route_ttl: Vec::new(),
+};
 
-fn memory(limits: MemoryLimits) -> Memory {
+fn memory(limits: Limits) -> Memory {
     Memory::new(limits, [7; 32])
 }
 
@@ -42,8 +49,8 @@ mod rss;
 
 /// Contexts, owners, ids, seats and bytes.
 fn counts(store: &Memory) -> (usize, usize, usize, usize, usize) {
-    let (seats, bytes) = lock(&store.ledger).contexts_and_bytes();
-    (store.contexts.len(), store.owners.len(), store.tasks.len(), seats, bytes)
+    let (seats, bytes) = lock(&store.engine.shelf.ledger).contexts_and_bytes();
+    (store.engine.shelf.contexts.len(), store.engine.shelf.owners.len(), store.engine.shelf.tasks.len(), seats, bytes)
 }
 
 async fn is_there(store: &Memory, context: &str) -> bool {
@@ -62,7 +69,7 @@ async fn bytes_of_a_turn(context: &str) -> usize {
 
 #[tokio::test]
 async fn the_longest_unused_context_goes() {
-    let store = memory(MemoryLimits { contexts: 3, ..NO_LIMITS });
+    let store = memory(Limits { contexts: 3, ..NO_LIMITS });
     for (context, now) in [("a", 1), ("b", 2), ("c", 3), ("a", 4), ("d", 5)] {
         one_turn(&store, context, now).await;
     }
@@ -74,7 +81,7 @@ async fn the_longest_unused_context_goes() {
 
 #[tokio::test]
 async fn a_context_with_a_turn_in_flight_stays() {
-    let store = memory(MemoryLimits { contexts: 1, ..NO_LIMITS });
+    let store = memory(Limits { contexts: 1, ..NO_LIMITS });
     one_turn(&store, "a", 1).await;
     let (lease, ..) = begin(&store, ask(&key("ada", "a"), 2)).await;
     one_turn(&store, "b", 3).await;
@@ -90,12 +97,12 @@ async fn a_context_with_a_turn_in_flight_stays() {
 #[tokio::test]
 async fn bytes_in_all_are_limited_and_what_was_just_settled_stays() {
     let turn = bytes_of_a_turn("c1").await;
-    let store = memory(MemoryLimits { bytes: 3 * turn, ..NO_LIMITS });
+    let store = memory(Limits { bytes: 3 * turn, ..NO_LIMITS });
     for now in 1..=9 {
         one_turn(&store, &format!("c{now}"), now).await;
     }
     assert_eq!(counts(&store), (3, 1, 3, 3, 3 * turn));
-    let store = memory(MemoryLimits { bytes: 1, ..NO_LIMITS });
+    let store = memory(Limits { bytes: 1, ..NO_LIMITS });
     one_turn(&store, "a", 1).await;
     one_turn(&store, "b", 2).await;
     assert!(is_there(&store, "b").await && !is_there(&store, "a").await);
@@ -104,7 +111,7 @@ async fn bytes_in_all_are_limited_and_what_was_just_settled_stays() {
 #[tokio::test]
 async fn a_context_loses_its_oldest_turns_and_their_ids() {
     let turn = bytes_of_a_turn("a").await;
-    let store = memory(MemoryLimits { context_bytes: 5 * turn, ..NO_LIMITS });
+    let store = memory(Limits { context_bytes: 5 * turn, ..NO_LIMITS });
     for now in 1..=9 {
         one_turn(&store, "a", now).await;
     }
@@ -126,7 +133,7 @@ async fn failed_turns_do_not_pile_up() {
 #[tokio::test]
 async fn what_nobody_uses_goes_in_time() {
     let ttl = Duration::from_millis(100);
-    let store = memory(MemoryLimits { ttl, ..NO_LIMITS });
+    let store = memory(Limits { ttl, ..NO_LIMITS });
     for context in ["a", "b", "c"] {
         one_turn(&store, context, 10).await;
     }
@@ -143,7 +150,7 @@ async fn what_nobody_uses_goes_in_time() {
 
 #[tokio::test]
 async fn nothing_is_left_of_contexts_that_went() {
-    let store = memory(MemoryLimits { contexts: 10, ..NO_LIMITS });
+    let store = memory(Limits { contexts: 10, ..NO_LIMITS });
     for now in 1..=500 {
         let context = key(&format!("principal-{}", now % 40), &format!("c{}", now % 100));
         let how = Bind { minted_task: format!("m{now}"), ..bind(&format!("u{}", now % 30), "agents") };
@@ -156,7 +163,7 @@ async fn nothing_is_left_of_contexts_that_went() {
     }
     let (contexts, owners, ids, seats, _) = counts(&store);
     assert!(contexts <= 10 && seats == contexts && owners <= 10 && ids <= 40, "{:?}", counts(&store));
-    let keys: Vec<_> = store.contexts.iter().map(|slot| slot.key().clone()).collect();
+    let keys: Vec<_> = store.engine.shelf.contexts.iter().map(|slot| slot.key().clone()).collect();
     for key in keys {
         store.erase(&key).await.unwrap();
     }

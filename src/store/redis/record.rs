@@ -93,7 +93,7 @@ impl Record {
     }
 
     pub(super) fn is_blank(&self) -> bool {
-        self.lives.is_empty() && rules::is_blank(&self.context)
+        self.lives.is_empty() && self.context.is_blank()
     }
 
     /// Whether the client knows, or in a turn in flight came to know, a task under this id.

@@ -61,6 +61,22 @@ impl Live {
         }
     }
 
+    /// What outlives the process of a turn that the agent may be asked for, as it is found then: nobody reads its reply any more.
+    #[cfg(feature = "disk")]
+    pub(in crate::store) fn unsettled(&self) -> Option<Self> {
+        let bound = self.shown().filter(|bound| !bound.upstream_task.is_empty())?.clone();
+        let pending = self.lease.pending.clone()?;
+        let pending = Pending { idle: true, bound: Some(bound.clone()), ..pending };
+        let lease = InFlight { until: 0, pending: Some(pending), ..self.lease };
+        Some(Self { lease, bound: Some(bound), inherited: false, provisional: false, ..self.clone() })
+    }
+
+    /// Whether it is the turn that a record is of, taken over, and nothing else by now.
+    #[cfg(feature = "disk")]
+    pub(super) fn is_inherited_from(&self, record: &Self) -> bool {
+        self.inherited && self.shown() == record.shown() && self.superseded == record.superseded
+    }
+
     /// The ids under which the client knows what is in flight.
     pub(in crate::store) fn shown(&self) -> Option<&Bound> {
         self.bound.as_ref().or_else(|| self.lease.pending.as_ref()?.bound.as_ref())

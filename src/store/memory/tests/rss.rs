@@ -82,14 +82,14 @@ fn measure(contexts: usize) {
 async fn measured() {
     let Some(contexts) = std::env::var(CONTEXTS).ok().and_then(|contexts| contexts.parse().ok()) else { return };
     let texts = contexts * TURNS * 2 * TEXT;
-    let store = memory(MemoryLimits { contexts, ..NO_LIMITS });
+    let store = memory(Limits { contexts, ..NO_LIMITS });
     let before = resident();
     fill(&store, contexts, 1).await;
     let once = resident() - before;
-    assert_eq!(store.contexts.len(), contexts);
+    assert_eq!(store.engine.shelf.contexts.len(), contexts);
     fill(&store, contexts, 2).await;
     let twice = resident() - before;
-    assert_eq!(store.contexts.len(), contexts);
+    assert_eq!(store.engine.shelf.contexts.len(), contexts);
     let ratio = |bytes: usize| bytes as f64 / texts as f64;
     let (first, second) = (ratio(once), ratio(twice));
     eprintln!(

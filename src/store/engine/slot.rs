@@ -1,45 +1,44 @@
-//! A context as it is kept in memory, and the turns in flight in it.
+//! A context, and the turns in flight in it.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
-use super::ledger::Seat;
-use super::lock;
+use super::{Shelf, lock};
 use crate::context::Context;
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
 use crate::store::InFlight;
 use crate::store::rules::{self, Live, Lives};
 
 /// A context.
-pub(super) struct Slot {
+pub(in crate::store) struct Slot<S: Shelf> {
     /// Tells it from every other slot there ever was.
-    pub(super) serial: u64,
+    pub(in crate::store) serial: u64,
     /// Whose it is: never changes, so it is read without the lock.
-    pub(super) owner: (RouteId, Principal),
-    state: Mutex<State>,
+    pub(in crate::store) owner: (RouteId, Principal),
+    state: Mutex<State<S>>,
 }
 
 /// What changes in a context.
-pub(super) struct State {
+pub(in crate::store) struct State<S: Shelf> {
     /// The contextId: changes once, where it was provisional.
-    pub(super) context_id: Arc<str>,
-    pub(super) context: Arc<Context>,
+    pub(in crate::store) context_id: Arc<str>,
+    pub(in crate::store) context: Arc<Context>,
     /// The turns in flight; boxed, since most contexts have none, and never empty.
-    pub(super) running: Option<Box<Running>>,
-    /// Its place in the ledger; none before the first lease, and none once the context is gone.
-    pub(super) seat: Option<Seat>,
+    pub(in crate::store) running: Option<Box<Running>>,
     /// When it was last used.
-    pub(super) used: u64,
-    /// Bytes that the ledger counts for it.
-    pub(super) bytes: usize,
+    pub(in crate::store) used: u64,
+    /// Bytes of its turns.
+    pub(in crate::store) bytes: usize,
+    /// What the shelf notes beside it.
+    pub(in crate::store) mark: S::Mark,
 }
 
 /// The turns in flight, and who waits for their ends.
 #[derive(Default)]
-pub(super) struct Running {
-    pub(super) lives: Lives,
+pub(in crate::store) struct Running {
+    pub(in crate::store) lives: Lives,
     /// By the turn's token.
     waiting: Vec<(u64, Waiting)>,
 }
@@ -55,6 +54,12 @@ impl Drop for Waiting {
 }
 
 impl Running {
+    /// Turns that nobody waits for yet; none where there are none.
+    #[cfg(feature = "disk")]
+    pub(in crate::store) fn new(lives: Lives) -> Option<Box<Self>> {
+        (!lives.is_empty()).then(|| Box::new(Self { lives, waiting: Vec::new() }))
+    }
+
     /// Wakes who waits for a turn that is no longer in flight under its token.
     fn wake(&mut self) {
         let lives = &self.lives;
@@ -62,35 +67,46 @@ impl Running {
     }
 }
 
-impl Slot {
-    pub(super) fn new(serial: u64, owner: (RouteId, Principal), context_id: Arc<str>, fence: String) -> Self {
-        let context = Arc::new(Context::new(fence));
-        let state = State { context_id, context, running: None, seat: None, used: u64::MAX, bytes: 0 };
+impl<S: Shelf> Slot<S> {
+    pub(in crate::store) fn new(
+        serial: u64,
+        owner: (RouteId, Principal),
+        context_id: Arc<str>,
+        context: Context,
+    ) -> Self {
+        let (bytes, context) = (context.size(), Arc::new(context));
+        let state = State { context_id, context, running: None, used: u64::MAX, bytes, mark: S::Mark::default() };
         Self { serial, owner, state: Mutex::new(state) }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(in crate::store) fn lock(&self) -> MutexGuard<'_, State<S>> {
         lock(&self.state)
     }
 
-    pub(super) fn key(&self, state: &State) -> ContextKey {
+    /// Its state, unless somebody has it.
+    #[cfg(feature = "disk")]
+    pub(in crate::store) fn try_lock(&self) -> Option<MutexGuard<'_, State<S>>> {
+        self.state.try_lock().ok()
+    }
+
+    pub(in crate::store) fn key(&self, state: &State<S>) -> ContextKey {
         let (route, principal) = self.owner.clone();
         ContextKey { route, principal, context_id: state.context_id.clone() }
     }
 }
 
-impl State {
+impl<S: Shelf> State<S> {
     /// The turn in flight: of several that of the task `id`, else the one that began first.
-    pub(super) fn in_flight(&self, id: Option<&str>) -> Option<InFlight> {
+    pub(in crate::store) fn in_flight(&self, id: Option<&str>) -> Option<InFlight> {
         rules::in_flight(self.lives(), id)
     }
 
-    pub(super) fn lives(&self) -> &[Live] {
+    pub(in crate::store) fn lives(&self) -> &[Live] {
         self.running.as_deref().map(|running| &*running.lives).unwrap_or_default()
     }
 
     /// To be called when the turns in flight are others than before: who waits is woken.
-    pub(super) fn changed(&mut self) {
+    pub(in crate::store) fn changed(&mut self) {
         if let Some(running) = &mut self.running {
             running.wake();
         }
@@ -98,12 +114,12 @@ impl State {
     }
 
     /// Whether the client knows a task under this id here.
-    pub(super) fn knows(&self, id: &str) -> bool {
+    pub(in crate::store) fn knows(&self, id: &str) -> bool {
         rules::knows(&self.context, self.lives(), id)
     }
 
     /// The end of the turn with this token; none where it is not in flight.
-    pub(super) fn end_of(&mut self, token: u64) -> Option<OwnedNotified> {
+    pub(in crate::store) fn end_of(&mut self, token: u64) -> Option<OwnedNotified> {
         let running = self.running.as_mut().filter(|running| running.lives.holds(token))?;
         let known = running.waiting.iter().position(|(of, _)| *of == token);
         let at = known.unwrap_or_else(|| {

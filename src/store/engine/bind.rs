@@ -2,36 +2,37 @@
 
 use std::sync::Arc;
 
-use dashmap::Entry;
-
-use super::Memory;
-use super::slot::{Slot, State};
+use super::{Engine, Shelf, Slot, State};
 use crate::conversation::principal::ContextKey;
 use crate::store::rules::{self, Live};
 use crate::store::{Bind, Lease, StoreError};
 use crate::turn::Bound;
 
 /// What a bind comes to in its own context.
-struct Tied {
+struct Tied<S: Shelf> {
     lease: Lease,
     bound: Bound,
-    slot: Arc<Slot>,
+    slot: Arc<Slot<S>>,
     /// Where the agent's id was known before, under another task.
-    before: Vec<Arc<Slot>>,
+    before: Vec<Arc<Slot<S>>>,
 }
 
-impl Memory {
-    pub(super) fn bind_now(&self, lease: &Lease, bind: Bind) -> Result<(Lease, Bound), StoreError> {
+impl<S: Shelf> Engine<S> {
+    pub(in crate::store) fn bind_now(&self, lease: &Lease, bind: Bind) -> Result<(Lease, Bound), StoreError> {
         self.drop_expired(lease, &bind);
-        let _alone = self.tasks.alone(&lease.key.route, &bind.upstream_task);
+        let _alone = self.shelf.alone(&lease.key.route, &bind.upstream_task);
         let tied = self.holding(lease, |slot, state, live| self.tie(slot, state, live, lease, bind))??;
         for before in &tied.before {
             // One slot at a time: what another task loses is told to it when this one's lock is given back.
             let own = Arc::ptr_eq(before, &tied.slot).then_some(&*tied.bound.task_id);
             let mut state = before.lock();
-            let State { context, running, .. } = &mut *state;
-            let lives = running.as_mut().map(|running| running.lives.all()).unwrap_or_default();
-            rules::supersede(context, lives, &tied.bound.upstream_task, own);
+            // One that went meanwhile stays gone.
+            if self.shelf.is_there(&state.mark) {
+                let State { context, running, .. } = &mut *state;
+                let lives = running.as_mut().map(|running| running.lives.all()).unwrap_or_default();
+                rules::supersede(context, lives, &tied.bound.upstream_task, own);
+                self.note(before, &mut state);
+            }
         }
         Ok((tied.lease, tied.bound))
     }
@@ -48,12 +49,12 @@ impl Memory {
 
     fn tie(
         &self,
-        slot: &Arc<Slot>,
-        state: &mut State,
+        slot: &Arc<Slot<S>>,
+        state: &mut State<S>,
         live: &mut Live,
         lease: &Lease,
         bind: Bind,
-    ) -> Result<Tied, StoreError> {
+    ) -> Result<Tied<S>, StoreError> {
         live.go_on();
         if live.provisional {
             self.move_out(slot, state, &bind)?;
@@ -71,15 +72,13 @@ impl Memory {
     }
 
     /// Moves a provisional context to its contextId.
-    fn move_out(&self, slot: &Arc<Slot>, state: &mut State, bind: &Bind) -> Result<(), StoreError> {
+    fn move_out(&self, slot: &Arc<Slot<S>>, state: &mut State<S>, bind: &Bind) -> Result<(), StoreError> {
         let old = slot.key(state);
         let wished = (!bind.upstream_context.is_empty()).then_some(&bind.upstream_context);
         for context_id in wished.into_iter().chain([&bind.minted_context]) {
             let key = ContextKey { context_id: context_id.as_str().into(), ..old.clone() };
-            if let Entry::Vacant(vacant) = self.contexts.entry(key.clone()) {
-                vacant.insert(slot.clone());
+            if self.shelf.rename(slot, &old, &key) {
                 state.context_id = key.context_id;
-                self.contexts.remove(&old);
                 return Ok(());
             }
         }
@@ -87,23 +86,23 @@ impl Memory {
     }
 
     /// The client task of the turn, and where the agent's id was known before.
-    fn tie_task(&self, slot: &Arc<Slot>, state: &State, live: &Live, bind: &Bind) -> (String, Vec<Arc<Slot>>) {
+    fn tie_task(&self, slot: &Arc<Slot<S>>, state: &State<S>, live: &Live, bind: &Bind) -> (String, Vec<Arc<Slot<S>>>) {
         let task = rules::task_of(live, bind);
         if !rules::is_fresh(&state.context, live, bind) {
             return (task.unwrap_or_default(), Vec::new());
         }
-        let before = self.tasks.take_agent(slot, &bind.upstream_task);
+        let before = self.shelf.take_agent(slot, &bind.upstream_task);
         let minted = || if before.is_empty() { bind.upstream_task.clone() } else { bind.minted_task.clone() };
         (task.unwrap_or_else(minted), before)
     }
 
     /// Enters the ids of a turn in flight, to be looked through when it ends.
-    pub(super) fn enter(&self, slot: &Arc<Slot>, live: &mut Live, task: &str, upstream: &str) {
+    pub(in crate::store) fn enter(&self, slot: &Arc<Slot<S>>, live: &mut Live, task: &str, upstream: &str) {
         if !task.is_empty() {
-            self.tasks.add_client(slot, task);
+            self.shelf.add_client(slot, task);
         }
         if !upstream.is_empty() {
-            self.tasks.add_agent(slot, upstream);
+            self.shelf.add_agent(slot, upstream);
         }
         live.note(task);
         live.note(upstream);
