@@ -179,3 +179,21 @@ async fn the_answer_that_the_turn_in_flight_waits_for_does_not_stand_in_line() {
     let done = proxy.send("the code", json!({ "taskId": waits["id"] })).await;
     assert_eq!(state(&done), "completed");
 }
+
+#[tokio::test]
+async fn a_question_can_be_cancelled_while_another_turn_runs() {
+    let gate = Arc::new(Semaphore::new(1));
+    let say = |seen: &Seen| if seen.sends == 0 { "Which one?" } else { "Done." };
+    let agent = gated(&gate, move |seen| json!({ "result": completed(seen, say(seen)) }), |_| json!({}));
+    let proxy = Proxy::new(&agent);
+    let open = proxy.send("book", json!({ "contextId": "c" })).await;
+    let running = beside(&proxy, &agent, send_03("something else", json!({ "contextId": "c" })), 2).await;
+    let canceled = proxy.call(&cancel_03(open["id"].as_str().unwrap())).await;
+    assert_eq!(state(&canceled["result"]), "canceled", "{canceled}");
+    // The turn that runs keeps its lease, and the cancelled task its state.
+    assert!(is_busy(&proxy.call(&send_03("more", json!({ "contextId": "c" }))).await));
+    gate.add_permits(1);
+    assert_eq!(state(&running.await.unwrap()["result"]), "completed");
+    let got = proxy.call(&get_03(open["id"].as_str().unwrap())).await;
+    assert_eq!(state(&got["result"]), "canceled", "{got}");
+}

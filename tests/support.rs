@@ -22,6 +22,8 @@ pub type AgentBody = UnsyncBoxBody<Bytes, BoxError>;
 /// A request as it reached the agent.
 #[derive(Clone, Debug)]
 pub struct Seen {
+    /// HTTP method, path and query.
+    pub line: (http::Method, String),
     pub headers: HeaderMap,
     pub raw: String,
     pub json: Value,
@@ -32,8 +34,17 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// The method of JSON-RPC; of HTTP+JSON, 1.0's name of the operation.
     pub fn method(&self) -> &str {
-        self.json["method"].as_str().unwrap_or_default()
+        let path = self.line.1.split('?').next().unwrap_or_default();
+        match path.rsplit_once(':').map(|(_, verb)| verb) {
+            Some("send") => "SendMessage",
+            Some("stream") => "SendStreamingMessage",
+            Some("cancel") => "CancelTask",
+            Some("subscribe") => "SubscribeToTask",
+            _ if path.contains("/tasks/") => "GetTask",
+            _ => self.json["method"].as_str().unwrap_or_default(),
+        }
     }
 
     pub fn is_send(&self) -> bool {
@@ -41,7 +52,7 @@ impl Seen {
     }
 
     pub fn message(&self) -> &Value {
-        &self.json["params"]["message"]
+        if self.json["params"].is_null() { &self.json["message"] } else { &self.json["params"]["message"] }
     }
 
     /// What stands under the extension URI in the message's metadata.
@@ -51,7 +62,8 @@ impl Seen {
 
     /// The text of the message's text parts.
     pub fn text(&self) -> String {
-        let parts = self.json["params"]["message"]["parts"].as_array().cloned().unwrap_or_default();
+        let message = self.message();
+        let parts = message["parts"].as_array().or(message["content"].as_array()).cloned().unwrap_or_default();
         parts.iter().filter_map(|part| part["text"].as_str()).collect::<Vec<_>>().join("\n")
     }
 }
@@ -188,7 +200,9 @@ impl tower::Service<Request<RequestBody>> for Agent {
             let seen = {
                 let mut all = this.seen.lock().unwrap();
                 let sends = all.iter().filter(|seen: &&Seen| seen.is_send()).count();
-                let seen = Seen { headers: head.headers, raw, json, before: all.len(), sends };
+                let target = head.uri.path_and_query().map(|target| target.as_str().to_owned());
+                let line = (head.method, target.unwrap_or_default());
+                let seen = Seen { line, headers: head.headers, raw, json, before: all.len(), sends };
                 all.push(seen.clone());
                 seen
             };
@@ -263,7 +277,12 @@ impl Proxy {
     }
 
     pub fn request(&self, raw: impl Into<Bytes>) -> Request<Full<Bytes>> {
-        let mut request = Request::post("/").header("content-type", "application/json");
+        self.request_to(http::Method::POST, "/", raw)
+    }
+
+    pub fn request_to(&self, method: http::Method, target: &str, raw: impl Into<Bytes>) -> Request<Full<Bytes>> {
+        let request = Request::builder().method(method).uri(target);
+        let mut request = request.header("content-type", "application/json");
         for (name, value) in &self.headers {
             request = request.header(*name, value);
         }
@@ -279,6 +298,10 @@ impl Proxy {
 
     pub async fn response(&self, raw: impl Into<Bytes>) -> Response<ReplyBody> {
         self.service.clone().oneshot(self.request(raw)).await.unwrap()
+    }
+
+    pub async fn response_to(&self, method: http::Method, target: &str, raw: impl Into<Bytes>) -> Response<ReplyBody> {
+        self.service.clone().oneshot(self.request_to(method, target, raw)).await.unwrap()
     }
 
     pub async fn raw(&self, raw: impl Into<Bytes>) -> String {

@@ -28,6 +28,7 @@ mod question;
 mod queue;
 mod record;
 mod replies;
+mod rest;
 mod rewrites;
 mod settings;
 mod slow;

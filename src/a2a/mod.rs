@@ -105,9 +105,15 @@ const STATES: [(State, &str, &str); 9] = [
     (State::Unknown, "unknown", "TASK_STATE_UNSPECIFIED"),
 ];
 
+/// How the protobuf form of 0.3 spells [`State::Canceled`], alone among all: its readers take no other.
+const CANCELLED: &str = "TASK_STATE_CANCELLED";
+
 impl State {
     /// Reads a state in either spelling; one that the protocol does not have is [`Unknown`](Self::Unknown).
     pub fn read(text: &str) -> Self {
+        if text == CANCELLED {
+            return Self::Canceled;
+        }
         STATES.iter().find(|(_, v03, v10)| text == *v03 || text == *v10).map_or(Self::Unknown, |(state, ..)| *state)
     }
 
@@ -116,6 +122,7 @@ impl State {
         let (_, v03, v10) = STATES[self as usize];
         match dialect {
             Dialect::V03 => v03,
+            Dialect::Proto03 if self == Self::Canceled => CANCELLED,
             Dialect::V10 | Dialect::Proto03 => v10,
         }
     }
@@ -178,5 +185,9 @@ mod tests {
             assert_eq!((state.spelled(Dialect::V03), state.spelled(Dialect::V10)), (v03, v10));
         }
         assert_eq!(State::read("paused"), State::Unknown);
+        for (state, ..) in STATES {
+            assert_eq!(State::read(state.spelled(Dialect::Proto03)), state);
+        }
+        assert_eq!(State::Canceled.spelled(Dialect::Proto03), "TASK_STATE_CANCELLED");
     }
 }

@@ -97,10 +97,18 @@ impl Guard {
 
     /// Gives the lease back without a turn.
     pub(super) async fn release(&mut self) {
+        self.untouched();
         if let Some(lease) = self.lease.take()
             && let Err(error) = self.core.store.release(&lease).await
         {
             tracing::warn!(%error, "the lease could not be given back; it expires");
+        }
+    }
+
+    /// No turn is in flight any more in which a client made a configuration.
+    fn untouched(&self) {
+        if let (Some(relay), Some(lease)) = (&self.core.push, &self.lease) {
+            relay.settled(&lease.key);
         }
     }
 
@@ -112,6 +120,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        self.untouched();
         let Some(lease) = self.lease.take() else { return };
         let core = Arc::clone(&self.core);
         // Outside a runtime nothing can be done: the lease expires.

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use http::Response;
 use http_body_util::BodyExt;
+use tokio::sync::oneshot;
 
 use super::acquire::Place;
 use super::agent::{AgentBody, Answer, Got};
 use super::body::ReplyBody;
 use super::core::TaskKey;
 use super::guard::Guard;
-use super::listeners::Knock;
+use super::listeners::{Joining, Knock};
 use super::reply::Reply;
 use super::running::{Running, unbound};
 use super::send::{Exchange, Outcome, originals, own_result, passed_on};
@@ -76,7 +77,10 @@ impl Exchange {
         let (secret, context) = (self.core.store.secret(), Context::default());
         let ids = (&*bound.upstream_task, &*bound.upstream_context);
         let (body, receipt) = join(send, ids, &self.plan(&context, &secret));
-        if !self.knock(&key, Knock::Joins(receipt, Box::new((send.message_id.clone(), send.parts.clone())))).await {
+        let (noted, known) = oneshot::channel();
+        let original = (send.message_id.clone(), send.parts.clone());
+        let joining = Joining { receipt, original, noted };
+        if !self.knock(&key, Knock::Joins(Box::new(joining))).await || known.await.is_err() {
             return self.refuse_busy(send, place, &in_flight);
         }
         // What joined the turn may fail: not so the turn.
@@ -99,11 +103,13 @@ impl Exchange {
     async fn joined(mut self, send: &Send<'_, '_>, key: TaskKey, token: u64, answer: Answer) -> Outcome {
         let body = answer.body.clone();
         let binding = &send.call.binding;
-        match Reply::read(&body, binding, answer.head.status.is_success()) {
-            Reply::Result(_) => {}
+        let ends = match Reply::read(&body, binding, answer.head.status.is_success()) {
+            Reply::Result(doc) => {
+                binding.result_of(doc.root()).and_then(Payload::read).is_some_and(|(said, _)| ends(&said))
+            }
             Reply::Error(doc) => return Ok(passed_on(answer, doc.as_ref(), send)),
             Reply::Unreadable(what) => return Err(Refusal::malformed(what)),
-        }
+        };
         if !self.knock(&key, Knock::Answered(body, binding.clone())).await {
             // Its stream has ended meanwhile: the turn is this message's if it is anybody's.
             let Some(subject) = self.subject(&key.1).await? else { return Err(Refusal::task_not_found()) };
@@ -114,7 +120,7 @@ impl Exchange {
                 let mut running = Running { joins: true, originals: originals(send), ..running };
                 return self.answer(send, &mut running, answer).await;
             }
-        } else {
+        } else if ends {
             let _ = tokio::time::timeout(SETTLING, self.core.store.wait_turn(&key.0, token)).await;
         }
         self.as_recorded_by_now(send, &key.1).await
@@ -169,15 +175,16 @@ impl Overhears {
     }
 }
 
+/// Whether the turn ends with this.
+fn ends(payload: &Payload<'_, '_>) -> bool {
+    matches!(payload, Payload::Message(_)) || payload.state().is_some_and(State::settles)
+}
+
 /// Whether an event is a whole task, or ends one. Pieces come in the turn's own stream too, or are asked for at the end.
 fn says_more(data: &[u8], binding: &Binding) -> bool {
     let Ok(doc) = Doc::scan(data) else { return false };
     let payload = binding.result_of(doc.root()).and_then(Payload::read);
-    payload.is_some_and(|(payload, _)| match payload {
-        Payload::Task(_) | Payload::Message(_) => true,
-        Payload::StatusUpdate(update) => update.state().settles(),
-        Payload::ArtifactUpdate(_) => false,
-    })
+    payload.is_some_and(|(payload, _)| matches!(payload, Payload::Task(_)) || ends(&payload))
 }
 
 /// Whether the turn in flight waits for an authorisation.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::core::{Cancellable, Core, TaskKey};
 use crate::a2a::{Binding, Part};
@@ -38,10 +38,20 @@ impl Readers {
 pub(super) enum Knock {
     /// Its client wants to listen.
     Listens(Listener),
-    /// Its message joins the turn: the receipt that is kept of it; its messageId and parts, to be put back where the agent echoes them.
-    Joins(Part, Box<(String, Vec<Part>)>),
+    /// Its message joins the turn.
+    Joins(Box<Joining>),
     /// What the agent answered to that, as JSON in its binding.
     Answered(Bytes, Binding),
+}
+
+/// A message that joins a turn.
+pub(super) struct Joining {
+    /// What is kept of it.
+    pub(super) receipt: Part,
+    /// Its messageId and parts, to be put back where the agent echoes them.
+    pub(super) original: (String, Vec<Part>),
+    /// Tells when that is noted: before the agent hears of the message, since it may end the turn at once.
+    pub(super) noted: oneshot::Sender<()>,
 }
 
 /// One who listens to a turn that another request reads.

@@ -38,6 +38,9 @@ const REST: Duration = Duration::from_secs(2);
 /// So often a cut stream is taken up again that brings nothing, however fast it breaks off.
 const SUBSCRIPTIONS: u32 = 3;
 
+/// A stream that was taken up again and ended sooner is taken up with pauses, whatever it brought.
+const BRIEF: Duration = Duration::from_secs(1);
+
 /// The longest pause before a stream that brings nothing is taken up again.
 const PAUSE: Duration = Duration::from_secs(8);
 
@@ -174,7 +177,7 @@ impl Pump {
         let mut why = Refusal::unreachable();
         loop {
             if let Some(mut open) = body.take() {
-                let before = self.heard_at;
+                let (before, taken_up) = (self.heard_at, Instant::now());
                 match self.read(&mut open).await {
                     Cut::Closed => {
                         // The client's stream ends here and now; the agent's is read on without it.
@@ -184,7 +187,9 @@ impl Pump {
                     Cut::Dropped => return,
                     Cut::Early(cause) => why = cause,
                 }
-                silent = if self.heard_at > before { 0 } else { silent + 1 };
+                // A stream that was taken up again and ends with its snapshot brings nothing either.
+                let brief = self.resumed && taken_up.elapsed() < BRIEF;
+                silent = if self.heard_at > before && !brief { 0 } else { silent + 1 };
             }
             if silent > SUBSCRIPTIONS && self.heard_at.elapsed() >= self.exchange.core.policy.timeouts.idle {
                 return self.fail("the agent's stream was cut again and again", &Refusal::timeout()).await;

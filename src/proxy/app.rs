@@ -19,6 +19,7 @@ use super::route::{self, Routes};
 use super::{RouteService, SetupError, cors, headers, refusal};
 use crate::config::{Listener, Route};
 use crate::conversation::principal::{RouteId, Unidentified};
+use crate::exchange::{bearer, is_grant};
 use crate::middleware::{BoxError, ReplyBody, RequestBody};
 use crate::push::Callback;
 
@@ -124,8 +125,10 @@ impl Mounted {
     ) -> BoxFuture<'static, Result<Response<ReplyBody>, Infallible>> {
         headers::arrive(&mut request, scheme);
         let principal = self.identification.principal(request.headers());
-        // An agent that pushes is no caller.
-        let is_call = request.method() == Method::POST && Callback::name_in(request.uri().path()).is_none();
+        // An agent that pushes is no caller, and one that fetches a conversation is told by its token.
+        let pushes = Callback::name_in(request.uri().path()).is_some();
+        let fetches = bearer(request.headers()).is_some_and(is_grant);
+        let is_call = request.method() == Method::POST && !pushes && !fetches;
         let extensions = request.extensions_mut();
         extensions.insert(self.id.clone());
         match principal {

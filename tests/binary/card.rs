@@ -67,9 +67,10 @@ async fn what_is_not_served_is_removed_and_json_rpc_stands_first() {
     let agent = Agent::start(showing(offered));
     let proxy = Proxy::before(&agent.url()).await;
     let card = proxy.ask(&Request::get(NEWER)).await.json();
-    let rpc = format!("{}/rpc", proxy.url());
+    let (rpc, rest) = (format!("{}/rpc", proxy.url()), format!("{}/rest", proxy.url()));
     assert_eq!((card["url"].as_str(), card["preferredTransport"].as_str()), (Some(&*rpc), Some("JSONRPC")));
-    assert_eq!(card["additionalInterfaces"], json!([{ "url": rpc, "transport": "JSONRPC" }]));
+    let left = json!([{ "url": rpc, "transport": "JSONRPC" }, { "url": rest, "transport": "HTTP+JSON" }]);
+    assert_eq!(card["additionalInterfaces"], left);
     assert!(card.get("signatures").is_none() && card.get("supportedInterfaces").is_none(), "{card}");
 }
 

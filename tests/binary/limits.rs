@@ -259,8 +259,15 @@ async fn what_cannot_be_read_is_refused_and_leaves_nothing_behind() {
         let error = answer.json();
         assert_eq!((answer.status(), &error["error"]["code"], &error["id"]), (status, &json!(code), &id), "{error}");
     }
-    let rest = proxy.ask(&Request::post("/v1/message:send", "{}")).await;
-    assert_eq!((rest.status(), rest.json()["error"]["status"].as_str()), (501, Some("UNIMPLEMENTED")));
+    for (path, body, status) in [
+        ("/v1/message:send", "{}", 422),
+        ("/message:send", "{\"message\":", 400),
+        ("/Message:send", "{}", 404),
+        ("/a2a.v1.A2AService/SendMessage", "{}", 501),
+    ] {
+        let rest = proxy.ask(&Request::post(path, body)).await;
+        assert_eq!((rest.status(), rest.json().is_object()), (status, true), "{path}");
+    }
     let climbs = proxy.ask(&Request::get("/a/%2e%2e/b")).await;
     assert_eq!(climbs.status(), 400);
     assert!(agent.seen().is_empty());

@@ -9,7 +9,7 @@ use super::wire::{Message, Request, soon};
 use crate::support::{artifact_03, get_03, message_03, send_03, task_03};
 
 /// An agent that pushes, by its card; what is sent to it while `quick` says nothing it works on.
-fn agent(quick: impl Fn(usize) -> Option<&'static str> + Send + Sync + 'static) -> Agent {
+pub fn agent(quick: impl Fn(usize) -> Option<&'static str> + Send + Sync + 'static) -> Agent {
     let count = std::sync::atomic::AtomicUsize::new(0);
     Agent::start(move |request: Message| {
         let base = format!("http://{}/", request.header("host").unwrap_or_default());
@@ -41,12 +41,12 @@ fn agent(quick: impl Fn(usize) -> Option<&'static str> + Send + Sync + 'static) 
     })
 }
 
-fn done(id: &str, text: &str) -> Value {
+pub fn done(id: &str, text: &str) -> Value {
     task_03(id, "completed", json!({ "artifacts": [artifact_03("response", text)] }))
 }
 
 /// Takes what it is sent, or answers with this status.
-fn webhook(status: u16) -> impl Fn(Message) -> std::future::Ready<Answer> + Send + Sync {
+pub fn webhook(status: u16) -> impl Fn(Message) -> std::future::Ready<Answer> + Send + Sync {
     move |_| std::future::ready(Answer::of(status, "text/plain", ""))
 }
 
@@ -54,7 +54,7 @@ async fn proxy(agent: &Agent, push: &str) -> Proxy {
     Proxy::with(&format!("[upstream]\nurl = '{}'\n[push]\n{push}\n", agent.url())).await
 }
 
-fn send(text: &str, ids: Value, url: &str) -> Value {
+pub fn send(text: &str, ids: Value, url: &str) -> Value {
     let mut send = send_03(text, ids);
     send["params"]["configuration"] = json!({ "blocking": false, "pushNotificationConfig": {
         "url": url, "token": "hers", "authentication": { "schemes": ["Bearer"], "credentials": "key" } } });
@@ -62,18 +62,18 @@ fn send(text: &str, ids: Value, url: &str) -> Value {
 }
 
 /// The callback that the agent was given: where it pushes, as the agent has it.
-fn callback(agent: &Agent, proxy: &Proxy) -> (String, String) {
+pub fn callback(agent: &Agent, proxy: &Proxy) -> (String, String) {
     let config = agent.last().json()["params"]["configuration"]["pushNotificationConfig"].clone();
     let (url, token) = (config["url"].as_str().unwrap().to_owned(), config["token"].as_str().unwrap().to_owned());
     (url.strip_prefix(&proxy.url()).unwrap_or_else(|| panic!("{url}")).to_owned(), token)
 }
 
-async fn push(proxy: &Proxy, path: &str, token: &str, body: &Value) -> u16 {
+pub async fn push(proxy: &Proxy, path: &str, token: &str, body: &Value) -> u16 {
     let request = Request::call(path, body).with("x-a2a-notification-token", token);
     proxy.ask(&request).await.status()
 }
 
-fn states(webhook: &Agent) -> Vec<String> {
+pub fn states(webhook: &Agent) -> Vec<String> {
     let state = |told: &Message| told.json()["status"]["state"].as_str().unwrap_or_default().to_owned();
     webhook.seen().iter().map(state).collect()
 }

@@ -13,6 +13,7 @@ use super::wire::{Message, soon};
 
 mod away;
 mod killed;
+mod pushing;
 mod start;
 
 #[path = "../redis/relay.rs"]

@@ -637,7 +637,7 @@ def foreign(h, name, theirs, who):
 
 
 def other_bindings(h):
-    """bindings that are not served"""
+    """spellings and bindings that are not served"""
     prefix = h.options.rest
     message = json.dumps({**h.message("past the guard"), "request": h.message("past the guard")["message"]}).encode()
     paths = [
@@ -673,12 +673,16 @@ def other_bindings(h):
                 to = answer.headers.get("location", "") if answer else ""
                 h.check(f"{line}: not sent to the agent itself", h.options.agent.rstrip("/") not in to, to)
     h.seen("DELETE")
-    for path in ("/message:send", "/v1/message:send"):
-        answer = h.ask(h.http(message, line=f"POST {prefix}{path} HTTP/1.1"))
-        h.equal(f"{prefix}{path}: it is told that this is not served", answer.status, 501)
-    for path in ("/tasks", "/tasks/none", "/v1/tasks/none", "/v1/card", "/extendedAgentCard", "/TASKS", "/V1/Tasks/none"):
+    odd = ("/TASKS", "/V1/Tasks/none", "/tasks/", "/tasks/none/", "/tasks%2Fnone", "/tasks/none%3Asubscribe", "/v1//card")
+    for path in ("/tasks/none", "/v1/tasks/none", "/tenant/tasks/none", *odd):
         answer = h.ask(h.http(b"", line=f"GET {prefix}{path} HTTP/1.1", length=False))
-        h.equal(f"GET {prefix}{path}: it is told that this is not served", answer.status, 501)
+        h.equal(f"GET {prefix}{path}: there is none", answer and answer.status, 404)
+    for method in ("HEAD", "get", "PUT", "DELETE", "TRACE"):
+        answer = h.ask(h.http(b"", line=f"{method} {prefix}/tasks/none HTTP/1.1", length=False), bodyless=method == "HEAD")
+        h.equal(f"{method} {prefix}/tasks/none: not with this method", answer and answer.status, 405)
+    for name in ("X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"):
+        answer = h.ask(h.http(message, f"{name}: GET", line=f"POST {prefix}/tasks/none HTTP/1.1"))
+        h.equal(f"{name}: no other method than the request's own", answer and answer.status, 400)
     frame = b"\0" + struct.pack(">I", 3) + b"abc"
     for kind in ("application/grpc", "application/grpc+proto", "Application/gRPC-Web"):
         lines = [f"POST /lf.a2a.v1.A2AService/SendMessage HTTP/1.1", "Host: x", f"Content-Type: {kind}", f"Content-Length: {len(frame)}", "", ""]

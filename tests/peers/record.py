@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Records how an agent streams: the body of each answer to a streaming call, byte for byte as it came.
 
-    record.py --peer NAME --dialect 0.3|1.0 --into FOLDER URL
+    record.py --peer NAME --dialect 0.3|1.0 [--http BASE] --into FOLDER URL
 
-URL is the agent's own. Each case is one message in a conversation of its own, whose answer goes to
+URL is the agent's own, BASE the path under which it serves HTTP+JSON, where that is to be recorded. Each case is one message in a conversation of its own, whose answer goes to
 FOLDER/NAME-CASE.sse, or to NAME-CASE.torn.sse where the connection broke before the end. Raw sockets, so that nothing reads the stream on the way: all that is undone is HTTP's chunking.
 The request's ids are the same in each recording (1, and `m-1` for the message); those that the agent made are as they came.
 """
@@ -30,8 +30,10 @@ CASES = {
 SECONDS = 20
 
 
-def request(dialect, text):
+def request(dialect, text, http):
     message = {"messageId": "m-1"}
+    if http is not None:
+        return {"message": message | {"role": "ROLE_USER", "content" if dialect == "0.3" else "parts": [{"text": text}]}}
     if dialect == "0.3":
         message |= {"kind": "message", "role": "user", "parts": [{"kind": "text", "text": text}]}
     else:
@@ -52,12 +54,12 @@ def unchunked(raw):
     return body, False
 
 
-def answer(url, dialect, text):
+def answer(url, dialect, text, http):
     """The media type of the answer, its body, and whether that came to its end."""
     at = urllib.parse.urlsplit(url)
-    body = json.dumps(request(dialect, text)).encode()
+    body = json.dumps(request(dialect, text, http)).encode()
     head = [
-        "POST / HTTP/1.1",
+        f"POST {'/' if http is None else http + '/message:stream'} HTTP/1.1",
         f"Host: {at.netloc}",
         "Content-Type: application/json",
         "Accept: text/event-stream",
@@ -81,11 +83,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--peer", required=True)
     parser.add_argument("--dialect", required=True, choices=["0.3", "1.0"])
+    parser.add_argument("--http")
     parser.add_argument("--into", required=True, type=pathlib.Path)
     parser.add_argument("url")
     options = parser.parse_args()
     for case, text in CASES.items():
-        kind, body, whole = answer(options.url, options.dialect, text)
+        kind, body, whole = answer(options.url, options.dialect, text, options.http)
         if not kind.startswith("text/event-stream"):
             print(f"left out: {options.peer} answers {case} with {kind}: {body[:200]!r}")
             continue

@@ -89,8 +89,9 @@ async fn the_first_stream_may_tell_the_end_itself() {
     let (proxy, agent) = proxy(&stage);
     let (feed, first) = asked(&stage, &proxy).await;
     answers(&stage, &T.task("working"));
+    let began = tokio::time::Instant::now();
     let answer = proxy.call(&brings()).await;
-    assert_eq!(state(&answer), "working", "{answer}");
+    assert_eq!((state(&answer), began.elapsed()), ("working", std::time::Duration::ZERO), "{answer}");
     feed.result(&T.piece("response", "3 letters", false));
     feed.result(&T.status("completed"));
     let told = first.await.unwrap();

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use a2a_multiturn::conversation::principal::{ContextKey, Principal, RouteId};
 use bytes::Bytes;
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::stage::{Stage, proxy, settles_down, state};
@@ -33,6 +34,7 @@ struct Recording {
     raw: Bytes,
     /// The connection broke at its end.
     torn: bool,
+    target: &'static str,
     request: Value,
 }
 
@@ -52,12 +54,18 @@ impl Recording {
             Err(_) => (fs::read(folder.join(format!("{name}.torn.sse"))).expect(&name), true),
         };
         let ids = json!({ "messageId": "m-1", "contextId": "c" });
-        let (method, message) = match dialect {
-            "0.3" => ("message/stream", message_03(text, ids)),
-            _ => ("SendStreamingMessage", message_10(text, ids)),
+        let rpc = |method: &str, message: Value| json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": { "message": message } });
+        let (target, request) = match dialect {
+            "0.3" => ("/", rpc("message/stream", message_03(text, ids))),
+            "1.0" => ("/", rpc("SendStreamingMessage", message_10(text, ids))),
+            "0.3 HTTP+JSON" => {
+                let mut message = message_10(text, ids);
+                message["content"] = message.as_object_mut().and_then(|message| message.remove("parts")).unwrap();
+                ("/v1/message:stream", json!({ "message": message }))
+            }
+            _ => ("/rest/message:stream", json!({ "message": message_10(text, ids) })),
         };
-        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": { "message": message } });
-        Self { name, raw: raw.into(), torn, request }
+        Self { name, raw: raw.into(), torn, target, request }
     }
 
     async fn replayed(&self, pieces: impl IntoIterator<Item = Bytes>) -> Outcome {
@@ -70,7 +78,9 @@ impl Recording {
         } else {
             drop(feed);
         }
-        let told = proxy.raw(self.request.to_string()).await;
+        let answer = proxy.response_to(http::Method::POST, self.target, self.request.to_string()).await;
+        let told = answer.into_body().collect().await.unwrap().to_bytes();
+        let told = String::from_utf8(told.to_vec()).unwrap();
         settles_down(&proxy).await;
         let key = ContextKey { route: RouteId::default(), principal: Principal::default(), context_id: "c".into() };
         let found = proxy.store.context(&key).await.unwrap().expect("the context is known");
@@ -152,6 +162,10 @@ peers! {
     js10: "js10", "1.0", 1;
     js10compat_03: "js10compat-0.3", "0.3", 8;
     js10compat_10: "js10compat-1.0", "1.0", 8;
+    py03_http: "py03http", "0.3 HTTP+JSON", 1;
+    py10_http: "py10http", "1.0 HTTP+JSON", 4;
+    js03_http: "js03http", "0.3 HTTP+JSON", 4;
+    js10_http: "js10http", "1.0 HTTP+JSON", 4;
 }
 
 macro_rules! every_offset {
@@ -169,4 +183,7 @@ every_offset! {
     every_offset_of_py10compat_10: "py10compat-1.0", "1.0";
     every_offset_of_js10compat_03: "js10compat-0.3", "0.3";
     every_offset_of_js10compat_10: "js10compat-1.0", "1.0";
+    every_offset_of_py10_http: "py10http", "1.0 HTTP+JSON";
+    every_offset_of_js03_http: "js03http", "0.3 HTTP+JSON";
+    every_offset_of_js10_http: "js10http", "1.0 HTTP+JSON";
 }

@@ -55,7 +55,7 @@ impl Stage {
     fn answer(&self, seen: &Seen) -> Option<Response<AgentBody>> {
         let mut plans = self.0.lock().unwrap();
         let error = |code: i32| json!({ "error": { "code": code, "message": "no" } });
-        let answer = match seen.json["method"].as_str().unwrap_or_default() {
+        let answer = match seen.method() {
             "message/stream" | "SendStreamingMessage" | "message/send" | "SendMessage" => {
                 return Some(plans.streams.pop_front().expect("a stream was given"));
             }
@@ -71,6 +71,12 @@ impl Stage {
             },
         };
         let mut answer = answer;
+        if seen.line.1 != "/" {
+            let found = answer.get("result").cloned();
+            let mut response = json_response(found.as_ref().unwrap_or(&json!({ "message": "Task not found" })));
+            *response.status_mut() = if found.is_some() { http::StatusCode::OK } else { http::StatusCode::NOT_FOUND };
+            return Some(response);
+        }
         answer["id"] = seen.json["id"].clone();
         answer["jsonrpc"] = json!("2.0");
         Some(json_response(&answer))

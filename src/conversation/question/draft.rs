@@ -116,6 +116,10 @@ pub(super) fn quoted(lines: &[&str]) -> Vec<bool> {
 fn letters(lines: &[&str]) -> Vec<Range<usize>> {
     let Some(first) = lines.iter().position(|line| !plain(line).is_empty()) else { return Vec::new() };
     let starts = (first..lines.len()).filter(|at| is_subject(lines[*at]) || *at > first && is_salutation(lines[*at]));
+    let starts: Vec<_> = starts.collect();
+    if starts.is_empty() {
+        return Vec::new();
+    }
     // Looked for once: a reply of nothing but salutations must not cost the square of its lines.
     let closings: Vec<_> = (0..lines.len()).filter(|at| is_closing(lines[*at])).collect();
     let mut letters: Vec<Range<usize>> = Vec::new();
@@ -169,20 +173,18 @@ fn is_subject(line: &str) -> bool {
 
 fn is_salutation(line: &str) -> bool {
     let line = plain(line);
-    line.len() <= 80
-        && line.ends_with([',', '，', ':', '：', '!', '、'])
-        && SALUTATIONS.iter().any(|s| is_like(line, s))
+    line.len() <= 80 && line.ends_with([',', '，', ':', '：', '!', '、']) && is_like(line, &SALUTATIONS)
 }
 
 fn is_closing(line: &str) -> bool {
     let line = plain(line);
-    line.len() <= 60 && !line.ends_with(['.', '?', ':']) && CLOSINGS.iter().any(|closing| is_like(line, closing))
+    line.len() <= 60 && !line.ends_with(['.', '?', ':']) && is_like(line, &CLOSINGS)
 }
 
 /// Whether the line begins so, whatever the case.
-fn is_like(line: &str, start: &str) -> bool {
-    let mut letters = line.chars().flat_map(char::to_lowercase);
-    start.chars().all(|c| letters.next() == Some(c))
+fn is_like(line: &str, starts: &[&str]) -> bool {
+    let head: String = line.chars().take(20).flat_map(char::to_lowercase).collect();
+    starts.iter().any(|start| head.starts_with(start))
 }
 
 /// `Q:`, `**Q1.` and the like: a question that is told together with its answer.
@@ -191,7 +193,8 @@ fn is_asked(line: &str) -> bool {
     let line = line.trim_start_matches('*');
     let head = line.split([':', '：', '.', ')']).next().unwrap_or_default();
     let name = head.trim_end_matches(|c: char| c.is_numeric() || c == ' ');
-    head.len() < line.len() && head.len() <= 24 && !name.is_empty() && ASKED.contains(&&*name.to_lowercase())
+    // The longest of them has eight letters.
+    head.len() < line.len() && (1..=24).contains(&name.len()) && ASKED.contains(&&*name.to_lowercase())
 }
 
 /// A line of markup whose first element is none of prose.

@@ -133,20 +133,29 @@ struct Open {
 
 fn mask_line(line: &str, clean: &mut Vec<u8>) {
     let mut open = Open::default();
-    let mut at = 0;
-    while let Some(c) = line[at..].chars().next() {
+    let (mut at, mut before) = (0, ' ');
+    while let Some(&byte) = line.as_bytes().get(at) {
+        // Most of most texts: neither a sign nor the start of a link.
+        if (byte.is_ascii_alphanumeric() || byte == b' ') && !matches!(byte, b'h' | b'H' | b'w' | b'W') {
+            clean.push(byte.to_ascii_lowercase());
+            (at, before) = (at + 1, char::from(byte));
+            continue;
+        }
         let rest = &line[at..];
+        let Some(c) = rest.chars().next() else { break };
         let len = match c {
             '`' => ticks(rest, clean, &mut open),
             'h' | 'H' | 'w' | 'W' => link(rest, clean),
             _ => c.len_utf8(),
         };
-        if !matches!(c, '`') && len == c.len_utf8() {
-            let before = line[..at].chars().next_back().unwrap_or(' ');
+        if c != '`' && len == c.len_utf8() {
             push(c, clean);
-            quote(c, before, rest[len..].chars().next().unwrap_or(' '), clean, &mut open);
+            if is_quote(c) {
+                quote(c, before, rest[len..].chars().next().unwrap_or(' '), clean, &mut open);
+            }
         }
         at += len;
+        before = if len == c.len_utf8() { c } else { line[..at].chars().next_back().unwrap_or(' ') };
     }
 }
 
@@ -182,6 +191,9 @@ fn push(c: char, clean: &mut Vec<u8>) {
     if c.is_ascii_alphanumeric() || c == ' ' {
         return clean.push(c.to_ascii_lowercase() as u8);
     }
+    if is_lower(c) {
+        return clean.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+    }
     let mut lower = c.to_lowercase();
     let c = match (c, lower.next(), lower.next()) {
         ('*' | '_' | '~' | '\u{1}', ..) => ' ',
@@ -189,6 +201,39 @@ fn push(c: char, clean: &mut Vec<u8>) {
         _ => c,
     };
     clean.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+}
+
+/// The letters of most texts that have no lower case or are: to ask the tables for every one of them takes longer than all the rest.
+fn is_lower(c: char) -> bool {
+    matches!(c, 'а'..='џ' | 'α'..='ώ' | 'ß'..='ÿ' | '\u{590}'..='\u{109f}' | '\u{3000}'..='\u{a63f}' | '\u{ac00}'..='\u{d7a3}')
+}
+
+fn is_quote(c: char) -> bool {
+    matches!(c, '"' | '\'' | '«' | '»' | '‘' | '’' | '“' | '”' | '„' | '「' | '」' | '『' | '』' | '《' | '》')
+}
+
+/// A letter, a digit or a sign inside a word, of any script. The standard library's tables call the signs of Indic words none, and asking
+/// them is slow; what is no letter stands in few places.
+pub(super) fn is_word(c: char) -> bool {
+    match c {
+        '\0'..='\x7f' => c.is_ascii_alphanumeric(),
+        '\u{80}'..='\u{bf}' => matches!(c, 'ª' | 'µ' | 'º' | '²' | '³' | '¹'),
+        '\u{d7}' | '\u{f7}' | '\u{37e}' | '\u{387}' | '\u{55a}'..='\u{55f}' | '\u{589}' | '\u{58a}' => false,
+        '\u{5be}' | '\u{5c0}' | '\u{5c3}' | '\u{5f3}' | '\u{5f4}' => false,
+        '\u{60c}' | '\u{61b}' | '\u{61e}' | '\u{61f}' | '\u{66a}'..='\u{66d}' | '\u{6d4}' => false,
+        '\u{964}' | '\u{965}' | '\u{970}' | '\u{e3f}' | '\u{e4f}' | '\u{e5a}' | '\u{e5b}' => false,
+        '\u{104a}'..='\u{104f}' | '\u{10fb}' | '\u{1361}'..='\u{1368}' | '\u{17d4}'..='\u{17da}' => false,
+        '\u{200c}' | '\u{200d}' => true,
+        '\u{2000}'..='\u{2bff}'
+        | '\u{2e00}'..='\u{2e7f}'
+        | '\u{3000}'..='\u{3004}'
+        | '\u{3008}'..='\u{3020}'
+        | '\u{3030}' => false,
+        '\u{e000}'..='\u{f8ff}' | '\u{fe00}'..='\u{fe1f}' | '\u{fe30}'..='\u{fe6f}' => false,
+        '\u{ff00}'..='\u{ff0f}' | '\u{ff1a}'..='\u{ff20}' | '\u{ff3b}'..='\u{ff40}' | '\u{ff5b}'..='\u{ff65}' => false,
+        '\u{fff0}'..='\u{ffff}' | '\u{1f000}'..='\u{1faff}' | '\u{e0000}'.. => false,
+        _ => true,
+    }
 }
 
 fn quote(c: char, before: char, next: char, clean: &mut [u8], open: &mut Open) {
@@ -228,9 +273,12 @@ fn split(clean: &str, line: Range<usize>, kind: Line, out: &mut Vec<Sentence>) {
     let mut chars = text[start..].char_indices().peekable();
     let offset = start;
     while let Some((i, c)) = chars.next() {
+        if is_word(c) && c != '՞' {
+            (worded, before) = (true, c);
+            continue;
+        }
         let next = chars.peek().map_or(' ', |&(_, c)| c);
         let end = offset + i + c.len_utf8();
-        worded |= c.is_alphanumeric();
         asks |= is_question(c, before, next);
         if ends(c, before, next) && !(c == '.' && is_short(&text[start..end - 1])) {
             let end = tail(&mut chars, &mut asks).map_or(end, |i| offset + i);

@@ -6,12 +6,13 @@
 //! that put no space between words are matched anywhere.
 
 use std::ops::Range;
-use std::sync::LazyLock;
 
-use self::files::{FILES, KINDS, Row, rows};
-use super::structure::{ceil, floor};
+use self::files::KINDS;
+use self::index::{Start, begins};
+use super::structure::{ceil, floor, is_word};
 
 mod files;
+mod index;
 
 /// What a phrase says about the sentence that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,26 +95,6 @@ impl Found {
     }
 }
 
-/// How a phrase begins: its first two letters, or one and `\0`.
-type Start = (char, char);
-
-fn begins(first: char, second: Option<char>) -> Start {
-    (first, second.filter(|c| c.is_alphanumeric()).unwrap_or_default())
-}
-
-/// Rows by their beginning, sorted.
-static INDEX: LazyLock<Vec<(Start, Vec<Row>)>> = LazyLock::new(|| {
-    let mut rows: Vec<(Start, Row)> =
-        FILES.iter().copied().flat_map(rows).filter_map(|row| Some((start(row.1)?, row))).collect();
-    rows.sort_by_key(|(start, _)| *start);
-    rows.chunk_by(|a, b| a.0 == b.0).map(|same| (same[0].0, same.iter().map(|(_, row)| *row).collect())).collect()
-});
-
-fn start(phrase: &str) -> Option<Start> {
-    let mut chars = phrase.trim_start_matches('^').chars();
-    Some(begins(chars.next()?, chars.next()))
-}
-
 /// Finds the phrases in a sentence of `text`, which is lower case.
 pub(super) fn find(text: &str, sentence: Range<usize>) -> Found {
     let text = &text[..sentence.end];
@@ -126,16 +107,16 @@ pub(super) fn find(text: &str, sentence: Range<usize>) -> Found {
 }
 
 fn scan(text: &str, range: Range<usize>, mut clause: bool, found: &mut Found) {
-    let mut before = ' ';
+    let (mut before, mut first) = (' ', clause);
     for (i, c) in text[range.clone()].char_indices() {
         let at = range.start + i;
         if is_separator(c) || c == '-' && before == ' ' {
             clause = true;
-        } else if c.is_alphanumeric() {
+        } else if is_word(c) {
             if !is_joined(before, c) {
-                look(text, at, Place { clause, start: at < range.start + START }, found);
+                look(text, at, Place { clause, start: at < range.start + START, first }, found);
             }
-            clause = false;
+            (clause, first) = (false, false);
         }
         before = c;
     }
@@ -146,6 +127,7 @@ fn scan(text: &str, range: Range<usize>, mut clause: bool, found: &mut Found) {
 struct Place {
     clause: bool,
     start: bool,
+    first: bool,
 }
 
 fn look(text: &str, at: usize, place: Place, found: &mut Found) {
@@ -159,35 +141,32 @@ fn look(text: &str, at: usize, place: Place, found: &mut Found) {
 }
 
 fn look_for(start: Start, text: &str, at: usize, place: Place, found: &mut Found) {
-    let Ok(i) = INDEX.binary_search_by_key(&start, |(start, _)| *start) else { return };
-    for &(kind, phrase) in &INDEX[i].1 {
-        let kind = if kind == Kind::Request && phrase.starts_with('^') { Kind::Order } else { kind };
-        if matches!(kind, Kind::Order | Kind::Step) && !place.start {
-            continue;
-        }
-        let slot = &mut found.0[kind as usize];
-        let phrase = match phrase.strip_prefix('^') {
-            Some(_) if !place.clause => continue,
-            Some(rest) => rest,
-            None => phrase,
+    let here = &text.as_bytes()[at..];
+    for phrase in index::begun(start) {
+        let allowed = match phrase.kind {
+            // "Then enter the amount" is a step of an instruction, whoever reads it.
+            Kind::Step => place.first,
+            Kind::Order => place.clause && place.start,
+            _ => place.clause || !phrase.clause,
         };
-        if slot.is_none() {
-            *slot = matched(phrase, text, at).map(|end| (at, end));
+        let slot = &mut found.0[phrase.kind as usize];
+        if allowed && slot.is_none() && here.starts_with(phrase.plain) {
+            *slot = matched(phrase.first, phrase.rest, text, at).map(|end| (at, end));
         }
     }
 }
 
-/// The end of the phrase that begins at `at`.
-fn matched(phrase: &str, text: &str, at: usize) -> Option<usize> {
-    let (first, rest) = phrase.split_once('*').map_or((phrase, None), |(a, b)| (a, Some(b)));
+/// The end of the phrase that begins at `at`; `rest` is what stands behind its gap.
+fn matched(first: &str, rest: Option<&str>, text: &str, at: usize) -> Option<usize> {
     let end = literal(first, text, at)?;
     let Some(rest) = rest else { return Some(end) };
+    let (first, rest) = rest.split_once('*').map_or((rest, None), |(a, b)| (a, Some(b)));
+    let begin = first.chars().next()?;
     let reach = floor(text, text.len().min(end + GAP));
-    text[end..reach].char_indices().find_map(|(i, _)| {
+    text[end..reach].char_indices().filter(|(_, c)| *c == begin).find_map(|(i, here)| {
         let at = end + i;
         let before = text[..at].chars().next_back().unwrap_or(' ');
-        let here = text[at..].chars().next()?;
-        if is_joined(before, here) { None } else { matched(rest, text, at) }
+        if is_joined(before, here) { None } else { matched(first, rest, text, at) }
     })
 }
 
@@ -197,7 +176,7 @@ fn literal(phrase: &str, text: &str, mut at: usize) -> Option<usize> {
     for &p in phrase.as_bytes() {
         match p {
             b'~' => return Some(at),
-            b'$' => return text.get(at..)?.chars().all(|c| !c.is_alphanumeric()).then_some(at),
+            b'$' => return text.get(at..)?.chars().all(|c| !is_word(c)).then_some(at),
             b' ' => at = Some(skip_space(text, at)).filter(|&to| to > at)?,
             b'\'' => at = text.len() - text[skip_space(text, at)..].strip_prefix(['\'', '’'])?.len(),
             _ if bytes.get(at) == Some(&p) => at += 1,
@@ -215,29 +194,8 @@ fn skip_space(text: &str, at: usize) -> usize {
 
 /// Whether two neighbours are inside one word. In Han, Kana, Thai and the like, and in Hangul with its endings, nothing is.
 fn is_joined(left: char, right: char) -> bool {
-    let lettered = is_lettered(left) || matches!(left, '\'' | '’');
-    lettered && is_lettered(right) && !is_unspaced(left) && !is_unspaced(right)
-}
-
-/// Letters, and the signs inside an Indic or Persian word that Unicode counts as none: virama, nukta, joiners.
-fn is_lettered(c: char) -> bool {
-    c.is_alphanumeric()
-        || matches!(
-            c,
-            '\u{93c}'
-                | '\u{94d}'
-                | '\u{9bc}'
-                | '\u{9cd}'
-                | '\u{a4d}'
-                | '\u{acd}'
-                | '\u{b4d}'
-                | '\u{bcd}'
-                | '\u{c4d}'
-                | '\u{ccd}'
-                | '\u{d4d}'
-                | '\u{200c}'
-                | '\u{200d}'
-        )
+    let within = is_word(left) || matches!(left, '\'' | '’');
+    within && is_word(right) && !is_unspaced(left) && !is_unspaced(right)
 }
 
 fn is_unspaced(c: char) -> bool {

@@ -101,7 +101,8 @@ impl Relay {
         self.touched.lock().unwrap_or_else(PoisonError::into_inner).contains(key)
     }
 
-    pub(super) fn settled(&self, key: &ContextKey) {
+    /// No turn is in flight in the context any more.
+    pub(in crate::middleware) fn settled(&self, key: &ContextKey) {
         self.touched.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
     }
 }

@@ -12,10 +12,11 @@ impl Pump {
     pub(super) async fn knocked(&mut self, knock: Knock) -> Next {
         match knock {
             Knock::Listens(listener) => self.admit(listener),
-            Knock::Joins(receipt, original) => {
-                Arc::make_mut(&mut self.running.turn.opening).joined.push(receipt);
-                self.running.originals.push(*original);
+            Knock::Joins(joining) => {
+                Arc::make_mut(&mut self.running.turn.opening).joined.push(joining.receipt);
+                self.running.originals.push(joining.original);
                 self.say_where_it_stands().await;
+                let _ = joining.noted.send(());
             }
             Knock::Answered(json, binding) => {
                 let Ok(doc) = Doc::scan(&json) else { return Next::More };

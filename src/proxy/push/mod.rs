@@ -1,5 +1,6 @@
 //! Notifications on their way to the clients' webhooks: out of the store's outbox, one lane in order, each until it is taken or given up.
 
+mod attempt;
 mod connect;
 
 use std::sync::{Arc, OnceLock};
@@ -7,22 +8,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use http::{HeaderName, HeaderValue, Request, StatusCode, header};
 use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use self::attempt::Attempt;
 use self::connect::Connector;
-use super::{SetupError, chain};
+use super::SetupError;
 use crate::config;
-use crate::middleware::{BoxError, Clock, SystemClock};
-use crate::push::{Forbidden, Notification, PushConfig};
+use crate::middleware::{Clock, SystemClock};
+use crate::push::{Notification, PushConfig};
 use crate::store::{Delivery, Store, StoreError};
 
-/// Notifications on their way at once.
-const AT_ONCE: usize = 64;
+/// Notifications on their way at once: many, so that webhooks that never answer do not hold up the others.
+const AT_ONCE: usize = 256;
 
 /// How often the outbox is looked into unasked: what was put off, or in by another process.
 const TICK: Duration = Duration::from_secs(1);
@@ -32,9 +33,6 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 /// The longest wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
-
-/// What the webhook knows the sender by.
-const TOKEN: HeaderName = HeaderName::from_static("x-a2a-notification-token");
 
 /// Delivers the notifications of all routes.
 pub struct Courier {
@@ -49,15 +47,6 @@ impl std::fmt::Debug for Courier {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Courier").field("settings", &self.settings).finish_non_exhaustive()
     }
-}
-
-/// What became of an attempt.
-enum Attempt {
-    Taken,
-    /// It is tried again.
-    Failed(String),
-    /// It never will be.
-    Refused(String),
 }
 
 impl Courier {
@@ -197,80 +186,6 @@ impl Courier {
         let config = &notification.config;
         Ok(found.and_then(|found| found.context.push_of(&config.task).find(|one| one.id == config.id).cloned()))
     }
-
-    async fn post(&self, notification: &Notification, config: &PushConfig) -> Attempt {
-        let url = match self.settings.webhooks.check(&config.url) {
-            Ok(url) => url,
-            Err(why) => return Attempt::Refused(why.to_string()),
-        };
-        let current = Notification { config: config.clone(), ..notification.clone() };
-        let request = match request(url, &current, notification.content_type()) {
-            Ok(request) => request,
-            Err(error) => return Attempt::Refused(error.to_string()),
-        };
-        let client = match self.client() {
-            Ok(client) => client,
-            Err(error) => return Attempt::Failed(chain(&error)),
-        };
-        let answer = tokio::time::timeout(self.settings.timeout, client.request(request)).await;
-        match answer {
-            // Of the answer's body nothing is read.
-            Ok(Ok(answer)) => judged(answer.status()),
-            Ok(Err(error)) => match forbidden(&error) {
-                Some(why) => Attempt::Refused(why.to_string()),
-                None => Attempt::Failed(chain(&error)),
-            },
-            Err(_) => Attempt::Failed("the webhook does not answer".to_owned()),
-        }
-    }
-}
-
-fn judged(status: StatusCode) -> Attempt {
-    match status {
-        status if status.is_success() => Attempt::Taken,
-        StatusCode::GONE => Attempt::Refused("the webhook is gone".to_owned()),
-        // A redirection is not followed: it may lead anywhere.
-        status => Attempt::Failed(format!("the webhook answers {status}")),
-    }
-}
-
-fn request(
-    url: http::Uri,
-    notification: &Notification,
-    content_type: &'static str,
-) -> Result<Request<Full<Bytes>>, BoxError> {
-    let mut request = Request::post(url).body(Full::from(notification.body.clone()))?;
-    let headers = request.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
-    headers.insert(header::USER_AGENT, HeaderValue::from_static(AGENT));
-    if let Some(token) = &notification.config.token {
-        headers.insert(TOKEN, secret(token)?);
-    }
-    if let Some(authorization) = notification.authorization() {
-        headers.insert(header::AUTHORIZATION, secret(&authorization)?);
-    }
-    Ok(request)
-}
-
-fn secret(text: &str) -> Result<HeaderValue, BoxError> {
-    let mut value = HeaderValue::from_str(text)?;
-    value.set_sensitive(true);
-    Ok(value)
-}
-
-const AGENT: &str = concat!("a2a-multiturn/", env!("CARGO_PKG_VERSION"));
-
-/// Whether the connector refused the address, wherever that stands in the chain.
-fn forbidden<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e Forbidden> {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(why) = connect::refusal(error) {
-            return Some(why);
-        }
-        cause = error.source();
-    }
-    None
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -217,8 +217,9 @@ impl Redis {
             if !entries.iter().any(|entry| entry.holds(record, id)) {
                 return Ok(());
             }
-            let known = record.has_client(id) || record.has_agent(id);
-            if !known && looks > 0 {
+            // One may be on its way to be bound whose context has known the id before.
+            let binding = entries.iter().any(|entry| entry.is_being_bound(record, id));
+            if binding && looks > 0 {
                 looks -= 1;
                 backoff.pause().await;
                 continue;
@@ -227,7 +228,7 @@ impl Redis {
             rules::supersede(&mut new.context, new.lives.all(), id, None);
             let same = Arc::ptr_eq(&new.context, &record.context) && new.lives == record.lives;
             // What is written without a change is another version: the bind that is on its way there is refused, and begins anew.
-            if (known && same) || self.write(tag, &seen, new).await?.is_some() {
+            if (same && !binding) || self.write(tag, &seen, new).await?.is_some() {
                 return Ok(());
             }
         }

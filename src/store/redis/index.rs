@@ -58,6 +58,12 @@ impl Entry {
         Some(Self { tag: Tag(tag.to_owned()), side, serial: serial.parse().ok()?, token, owner, version })
     }
 
+    /// Whether the turn that entered it is in flight and has another of the agent's ids, or none yet.
+    pub(super) fn is_being_bound(&self, record: &Record, id: &str) -> bool {
+        let own = record.lives.iter().find(|live| self.serial == record.serial && live.lease.token == self.token);
+        own.is_some_and(|live| live.bound.as_ref().is_none_or(|bound| bound.upstream_task != id))
+    }
+
     /// Whether the context bears it out.
     pub(super) fn holds(&self, record: &Record, id: &str) -> bool {
         let leased = record.lives.holds(self.token);

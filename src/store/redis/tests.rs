@@ -81,5 +81,5 @@ over_both! {
 #[ignore = "the long run of agrees_with_the_model"]
 fn agrees_with_the_model_for_long() {
     let server = Server::on_socket("valkey-server");
-    against_the_model(|| any_store(&server), 3000);
+    against_the_model(|| any_store(&server), 1000);
 }

@@ -71,6 +71,8 @@ pub(super) const REPLIES: &[Row] = &[
     ("en", "## What is a monad?\n\nA monad is a monoid in the category of endofunctors.", None),
     ("en", "Why does it fail?\n\nBecause the file is missing. I've fixed the path.", None),
     ("en", "Steps:\n1. Open the settings.\n2. Enter your password.\n3. Confirm that the light is green.", None),
+    ("en", "You first add her to your contacts. Then, enter the sum and press Send.", None),
+    ("en", "Enter the sum.", Some(FreeText)),
     ("en", "Status: completed\n- 14 files changed\n- 0 failures", None),
     ("en", "I finished the task. Should it have been the other folder? I went ahead with docs/.", None),
     ("en", "{\"result\": \"ok?\"}", None),
