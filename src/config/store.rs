@@ -130,7 +130,7 @@ impl Default for Store {
 pub enum Durability {
     /// When it is on disk: before the client is told of it.
     Acknowledged,
-    /// When it is with the operating system; on disk a moment later.
+    /// At once; it is on disk a moment later.
     Batched,
 }
 

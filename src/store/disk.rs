@@ -40,7 +40,7 @@ use crate::turn::Bound;
 pub enum Durability {
     /// Before anybody is told of it.
     Acknowledged,
-    /// After this time at the latest: that much is lost when the machine ends, and nothing when the process alone does.
+    /// After this time at the latest: what was written in it is lost when the process or the machine ends without notice.
     Batched(Duration),
 }
 

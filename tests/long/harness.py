@@ -68,7 +68,8 @@ class Pair:
         config.write_text(settings.format(port=self.port, agent=self.agent_port))
         self.log_path = folder / "proxy.log"
         with self.log_path.open("w") as log:
-            self.proxy = self.run([binary(), "serve", "--config", str(config)], stderr=log)
+            state = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
+            self.proxy = self.run([binary(), "serve", "--config", str(config)], stderr=log, env=state)
         until = time.monotonic() + 30
         while self.get("/readyz") != 200:
             if self.proxy.poll() is not None or time.monotonic() > until:

@@ -258,7 +258,8 @@ def main():
         settings = pathlib.Path(folder) / "proxy.toml"
         settings.write_text(SETTINGS.format(port=port, agent=f"http://127.0.0.1:{server.server_port}"))
         log = (pathlib.Path(folder) / "log").open("w")
-        proxy = subprocess.Popen([options.binary, "serve", "--config", settings], stdout=log, stderr=log)
+        command = [options.binary, "serve", "--config", settings, "--store", f"disk:{folder}/store"]
+        proxy = subprocess.Popen(command, stdout=log, stderr=log)
         try:
             for _ in range(100):
                 try:
