@@ -14,7 +14,8 @@ pub enum StoreUrl {
     Memory,
     /// `disk:PATH`: in a folder, for one process at a time.
     Disk(PathBuf),
-    /// `redis://…` or `rediss://…`: in Redis or Valkey, for many.
+    /// `redis://…`, `rediss://…` with TLS, `redis+unix://…` for a socket, `redis+cluster://…` or `rediss+cluster://…` for a cluster: in Redis
+    /// or Valkey, for many.
     Redis(String),
 }
 
@@ -44,6 +45,9 @@ impl StoreUrl {
     }
 }
 
+/// How the address of a Redis or Valkey may begin.
+const REDIS: &[&str] = &["redis", "rediss", "redis+unix", "redis+cluster", "rediss+cluster"];
+
 impl FromStr for StoreUrl {
     type Err = &'static str;
 
@@ -51,12 +55,9 @@ impl FromStr for StoreUrl {
         match typed.split_once(':') {
             None if typed == "memory" => Ok(Self::Memory),
             Some(("disk", path)) if !path.is_empty() && !path.starts_with("//") => Ok(Self::Disk(PathBuf::from(path))),
-            Some(("redis" | "rediss" | "redis+unix" | "redis+cluster" | "rediss+cluster", rest))
-                if rest.len() > 2 && rest.starts_with("//") =>
-            {
+            Some((scheme, rest)) if REDIS.contains(&scheme) && rest.len() > 2 && rest.starts_with("//") => {
                 Ok(Self::Redis(typed.to_owned()))
             }
-            Some(("unix", rest)) if !rest.is_empty() => Ok(Self::Redis(typed.to_owned())),
             _ => Err("write \"memory\", \"disk:PATH\" or \"redis://HOST:PORT\""),
         }
     }
@@ -68,10 +69,12 @@ impl fmt::Display for StoreUrl {
         match self {
             Self::Memory => f.write_str("memory"),
             Self::Disk(path) => write!(f, "disk:{}", path.display()),
-            Self::Redis(url) => match (url.split_once("://"), url.rsplit_once('@')) {
-                (Some((scheme, _)), Some((_, host))) => write!(f, "{scheme}://{host}"),
-                _ => f.write_str(url),
-            },
+            Self::Redis(url) => {
+                let (scheme, rest) = url.split_once("://").unwrap_or(("redis", url));
+                // A socket's address has user and password behind a question mark.
+                let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+                write!(f, "{scheme}://{}", host.split('?').next().unwrap_or_default())
+            }
         }
     }
 }
@@ -165,6 +168,8 @@ mod tests {
     #[test]
     fn a_password_is_not_shown() {
         let url: StoreUrl = "rediss://ada:p@ss@redis.example:6380/0".parse().unwrap();
+        let socket: StoreUrl = "redis+unix:///run/redis.sock?db=1&pass=p".parse().unwrap();
+        assert_eq!(socket.to_string(), "redis+unix:///run/redis.sock");
         assert_eq!(
             (url.to_string(), format!("{url:?}")),
             ("rediss://redis.example:6380/0".into(), "StoreUrl(rediss://redis.example:6380/0)".into())

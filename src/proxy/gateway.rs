@@ -148,8 +148,7 @@ fn report(config: &Config, proxy: &Proxy, found: &[Discovered], place: &str) -> 
             callers(&route.identity, proxy.local_addr().ip().to_canonical().is_loopback())
         );
     }
-    let (contexts, mebibytes) = (config.store.contexts, config.store.bytes >> 20);
-    let _ = writeln!(out, "store: {place}; at most {contexts} contexts and {mebibytes} MiB");
+    let _ = writeln!(out, "store: {place}");
     out
 }
 

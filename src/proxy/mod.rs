@@ -22,8 +22,6 @@ pub mod identity;
 pub mod inflow;
 pub mod listener;
 pub mod push;
-#[cfg(feature = "redis")]
-mod redis;
 pub mod refusal;
 pub mod route;
 pub mod service;

@@ -26,15 +26,10 @@ pub async fn open(config: &Config) -> Result<Kept, SetupError> {
     let kept = match &url {
         StoreUrl::Memory => {
             let store = Arc::new(Memory::new(limits(config), secret()));
-            Kept { store, place: "memory; conversations end with this process".to_owned() }
+            Kept { store, place: format!("memory; conversations end with this process; {}", bounds(config)) }
         }
         StoreUrl::Disk(folder) => disk(config, folder)?,
-        #[cfg(feature = "redis")]
-        StoreUrl::Redis(url) => {
-            Kept { store: super::redis::open(url, &config.store).await?, place: super::redis::place(url) }
-        }
-        #[cfg(not(feature = "redis"))]
-        StoreUrl::Redis(_) => return Err(SetupError::NoSuchStore(url.to_string())),
+        StoreUrl::Redis(at) => redis(config, at, &url).await?,
     };
     Ok(match config.store.on_error {
         OnStoreError::Refuse => kept,
@@ -62,13 +57,32 @@ fn disk(config: &Config, folder: &Path) -> Result<Kept, SetupError> {
     let (limits, cache_bytes) = (limits(config), config.store.cache_bytes);
     let settings = DiskSettings { limits, durability, cache_bytes, ..DiskSettings::default() };
     let store = Disk::open(folder, &settings, secret()).map_err(SetupError::Disk)?;
-    let place = format!("disk, {}; turns are on disk {promise}", folder.display());
+    let place = format!("disk, {}; turns are on disk {promise}; {}", folder.display(), bounds(config));
     Ok(Kept { store: Arc::new(store), place })
 }
 
 #[cfg(not(feature = "disk"))]
 fn disk(_: &Config, folder: &Path) -> Result<Kept, SetupError> {
     Err(SetupError::NoSuchStore(format!("disk:{}", folder.display())))
+}
+
+#[cfg(feature = "redis")]
+async fn redis(config: &Config, at: &str, url: &StoreUrl) -> Result<Kept, SetupError> {
+    use crate::store::redis::{Settings, connect};
+
+    let Config { store, .. } = config;
+    let settings = Settings { ttl: store.ttl, context_bytes: store.context_bytes, ..Settings::default() };
+    let store = Arc::new(connect(at, settings).await?);
+    Ok(Kept { store, place: format!("{url}; shared with whoever uses it too") })
+}
+
+#[cfg(not(feature = "redis"))]
+async fn redis(_: &Config, _: &str, url: &StoreUrl) -> Result<Kept, SetupError> {
+    Err(SetupError::NoSuchStore(url.to_string()))
+}
+
+fn bounds(config: &Config) -> String {
+    format!("at most {} contexts and {} MiB", config.store.contexts, config.store.bytes >> 20)
 }
 
 /// How much is kept.

@@ -9,7 +9,6 @@ mod fault;
 mod going;
 mod keeper;
 mod key;
-mod notes;
 mod open;
 mod record;
 mod records;
@@ -29,7 +28,7 @@ use self::keeper::Keeper;
 use self::records::Records;
 pub use self::transfer::{Put, Saved};
 use super::engine::{Engine, Limits, lock};
-use super::memory::Outbox;
+use super::memory::{Notes, Outbox};
 use super::{Answer, Begin, Begun, Bind, Delivery, Found, Lease, ListQuery, Listed, Pending, Store, StoreError};
 use crate::context::{Context, Settlement};
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
@@ -79,6 +78,7 @@ struct Shared {
     engine: Engine<Cabinet>,
     secret: [u8; 32],
     outbox: Mutex<Outbox>,
+    notes: Mutex<Notes>,
 }
 
 impl Disk {
@@ -101,7 +101,8 @@ impl Disk {
         ];
         let cabinet = Cabinet::new(opened.records, opened.totals, settings.cache_bytes);
         let engine = Engine::new(cabinet, settings.limits.clone(), opened.tokens);
-        let shared = Shared { engine, secret: opened.secret, outbox: Mutex::new(opened.outbox) };
+        let (outbox, notes) = (Mutex::new(opened.outbox), Mutex::new(opened.notes));
+        let shared = Shared { engine, secret: opened.secret, outbox, notes };
         Ok(Self {
             shared: Arc::new(shared),
             keeper,
@@ -250,13 +251,18 @@ impl Store for Disk {
 
     fn note<'a>(&'a self, name: &'a str, value: Option<Vec<u8>>, until: u64) -> Answer<'a, ()> {
         Box::pin(self.write(move |engine| {
-            notes::keep(&engine.shelf.records, name, value, until, engine.now());
+            let mut notes = lock(&self.shared.notes);
+            let over = notes.clear(engine.now()).into_iter().map(|name| (key::note(&name), None));
+            let record = value.as_ref().map(|value| record::write(&(name, value, until)));
+            engine.shelf.records.write(over.chain([(key::note(name), record)]));
+            notes.keep(name, value, until);
             Ok(())
         }))
     }
 
     fn noted<'a>(&'a self, name: &'a str, now: u64) -> Answer<'a, Option<Vec<u8>>> {
-        Box::pin(async move { self.read(|engine| notes::find(&engine.shelf.records, name, now)) })
+        // Who asks was given the name once it was on disk.
+        Box::pin(async move { self.read(|_| lock(&self.shared.notes).find(name, now)) })
     }
 
     fn outbox_push(&self, delivery: Delivery) -> Answer<'_, u64> {

@@ -57,7 +57,7 @@ impl<S: Shelf> Engine<S> {
         self.clock.load(Ordering::Relaxed)
     }
 
-    /// A context, and of the turns in flight in it that of `task`.
+    /// `task` is the one that is asked for.
     pub(super) fn found(&self, slot: &Slot<S>, state: &State<S>, task: Option<&str>) -> (Found, S::Written) {
         let found = Found { key: slot.key(state), context: state.context.clone(), in_flight: state.in_flight(task) };
         (found, self.shelf.written(&state.mark))
@@ -74,14 +74,15 @@ impl<S: Shelf> Engine<S> {
         (self.is_there(&slot, &mut state, &key) && state.knows(id)).then(|| self.found(&slot, &state, Some(id)))
     }
 
-    /// Changes the push configurations of a context. Whether there was room; where there is no such context there is none.
     pub(super) fn configure_now(&self, key: &ContextKey, change: PushChange) -> bool {
-        let changed = self.within(key, |slot, state| {
-            let done = Arc::make_mut(&mut state.context).configure(change);
-            self.note(slot, state);
-            done
+        let configured = self.within(key, |slot, state| {
+            let changed = Arc::make_mut(&mut state.context).configure(change);
+            if changed {
+                self.note(slot, state);
+            }
+            changed
         });
-        changed.unwrap_or(false)
+        configured.unwrap_or(false)
     }
 
     /// Tells the shelf how a context now is.

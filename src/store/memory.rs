@@ -10,7 +10,7 @@ mod tests;
 
 use std::sync::{Arc, Mutex};
 
-use self::notes::Notes;
+pub(super) use self::notes::Notes;
 pub(super) use self::outbox::Outbox;
 use self::shelf::Maps;
 use super::engine::{Engine, Limits, lock};
@@ -108,7 +108,9 @@ impl Store for Memory {
 
     fn note<'a>(&'a self, name: &'a str, value: Option<Vec<u8>>, until: u64) -> Answer<'a, ()> {
         Box::pin(async move {
-            lock(&self.notes).keep(name, value, until, self.engine.now());
+            let mut notes = lock(&self.notes);
+            notes.clear(self.engine.now());
+            notes.keep(name, value, until);
             Ok(())
         })
     }

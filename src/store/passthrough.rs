@@ -133,29 +133,32 @@ impl Store for Passthrough {
 
     fn configure<'a>(&'a self, key: &'a ContextKey, change: PushChange) -> Answer<'a, bool> {
         Box::pin(async move {
-            let done = self.store.configure(key, change.clone()).await;
-            if failed(&done, "configure") { self.meanwhile.configure(key, change).await } else { done }
+            let configured = self.store.configure(key, change.clone()).await;
+            if matches!(configured, Ok(true)) {
+                return configured;
+            }
+            failed(&configured, "configure");
+            if self.meanwhile.configure(key, change).await? { Ok(true) } else { configured }
         })
     }
 
     fn note<'a>(&'a self, name: &'a str, value: Option<Vec<u8>>, until: u64) -> Answer<'a, ()> {
         Box::pin(async move {
-            let done = self.store.note(name, value.clone(), until).await;
-            if failed(&done, "note") { self.meanwhile.note(name, value, until).await } else { done }
+            let noted = self.store.note(name, value.clone(), until).await;
+            let value = if failed(&noted, "note") { value } else { None };
+            // What the store was to forget and did not is not forgotten.
+            let done = if value.is_some() { Ok(()) } else { noted };
+            self.meanwhile.note(name, value, until).await.and(done)
         })
     }
 
     fn noted<'a>(&'a self, name: &'a str, now: u64) -> Answer<'a, Option<Vec<u8>>> {
         Box::pin(async move {
-            match self.store.noted(name, now).await {
-                Ok(Some(found)) => Ok(Some(found)),
-                _ => self.meanwhile.noted(name, now).await,
+            match self.meanwhile.noted(name, now).await? {
+                Some(value) => Ok(Some(value)),
+                None => self.store.noted(name, now).await,
             }
         })
-    }
-
-    fn outbox_len(&self) -> Answer<'_, usize> {
-        self.store.outbox_len()
     }
 
     fn outbox_push(&self, delivery: Delivery) -> Answer<'_, u64> {
@@ -168,6 +171,10 @@ impl Store for Passthrough {
 
     fn outbox_done(&self, id: u64, again: Option<u64>) -> Answer<'_, ()> {
         self.store.outbox_done(id, again)
+    }
+
+    fn outbox_len(&self) -> Answer<'_, usize> {
+        self.store.outbox_len()
     }
 
     fn secret(&self) -> [u8; 32] {
@@ -243,9 +250,6 @@ mod tests {
         fn noted<'a>(&'a self, name: &'a str, now: u64) -> Answer<'a, Option<Vec<u8>>> {
             self.or(self.store.noted(name, now))
         }
-        fn outbox_len(&self) -> Answer<'_, usize> {
-            self.or(self.store.outbox_len())
-        }
         fn outbox_push(&self, delivery: Delivery) -> Answer<'_, u64> {
             self.or(self.store.outbox_push(delivery))
         }
@@ -254,6 +258,9 @@ mod tests {
         }
         fn outbox_done(&self, id: u64, again: Option<u64>) -> Answer<'_, ()> {
             self.or(self.store.outbox_done(id, again))
+        }
+        fn outbox_len(&self) -> Answer<'_, usize> {
+            self.or(self.store.outbox_len())
         }
         fn secret(&self) -> [u8; 32] {
             self.store.secret()
@@ -299,5 +306,40 @@ mod tests {
         assert_eq!((&*bound.task_id, &*bound.context_id), ("u1", "c"));
         let settled = store.settle(&lease, settlement(&context, &bound, State::Completed, 2)).await.unwrap();
         assert_eq!(settled.turns.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn webhooks_of_what_is_said_meanwhile_are_kept_with_it() {
+        use crate::push::PushConfig;
+
+        let (disk, store) = failing();
+        let config = |task: &str| {
+            PushChange::Set(PushConfig {
+                task: task.into(),
+                id: "1".to_owned(),
+                dialect: crate::a2a::Dialect::V10,
+                url: "u".to_owned(),
+                token: None,
+                schemes: Vec::new(),
+                credentials: None,
+                active: false,
+            })
+        };
+        let (kept, meanwhile) = (key("ada", "a"), key("ada", "b"));
+        converse(&store, &kept, bind("u1", "a"), State::Completed, 1).await;
+        disk.fails.store(true, Ordering::SeqCst);
+        let (lease, ..) = begin(&store, ask(&meanwhile, 2)).await;
+        store.note("n", Some(vec![1]), 10).await.unwrap();
+        assert!(store.configure(&meanwhile, config("u2")).await.unwrap());
+        assert!(matches!(store.configure(&kept, config("u1")).await, Err(StoreError::Unavailable(_))));
+        assert_eq!(store.noted("n", 2).await.unwrap(), Some(vec![1]));
+        disk.fails.store(false, Ordering::SeqCst);
+        assert!(store.configure(&meanwhile, config("u3")).await.unwrap(), "its turn is still in flight");
+        assert!(store.configure(&kept, config("u1")).await.unwrap());
+        assert!(!store.configure(&key("ada", "z"), config("u1")).await.unwrap());
+        assert_eq!(store.noted("n", 2).await.unwrap(), Some(vec![1]));
+        store.note("n", None, 0).await.unwrap();
+        assert_eq!(store.noted("n", 2).await.unwrap(), None);
+        store.release(&lease).await.unwrap();
     }
 }

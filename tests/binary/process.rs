@@ -113,9 +113,7 @@ impl Proxy {
     #[cfg(feature = "redis")]
     pub async fn sharing(store: &str, text: &str) -> Self {
         let file = File::new(&with_address(text));
-        let state = tempfile::tempdir().unwrap();
-        let command = command(["serve", "--config", arg(&file.path()), "--store", store], state.path());
-        Self::of_command(command, state, Some(file)).await
+        Self::start(["serve", "--config", arg(&file.path()), "--store", store].map(OsStr::new), Some(file)).await
     }
 
     /// The same, with the certificate authorities of this file alone.
@@ -130,8 +128,7 @@ impl Proxy {
 
     async fn start<const N: usize>(args: [&OsStr; N], file: Option<File>) -> Self {
         let state = tempfile::tempdir().unwrap();
-        let command = command(args, state.path());
-        Self::of_command(command, state, file).await
+        Self::of_command(command(args, state.path()), state, file).await
     }
 
     async fn of_command(mut command: Command, state: TempDir, file: Option<File>) -> Self {

@@ -16,6 +16,7 @@ use crate::conversation::digest::Digest;
 use crate::conversation::principal::ContextKey;
 use crate::conversation::transcript::{Kept, Turn};
 use crate::json::quote;
+use crate::push::PushConfig;
 use crate::store::Saved;
 use crate::task::ClientTask;
 
@@ -30,6 +31,7 @@ struct Head {
     rewrites: u32,
     used: u64,
     tasks: Vec<ClientTask>,
+    push: Vec<PushConfig>,
 }
 
 /// A turn as it is kept, and where.
@@ -89,8 +91,8 @@ fn items(saved: &Saved) -> impl Iterator<Item = Item> {
 }
 
 fn head(saved: &Saved) -> Head {
-    let Context { fence, window_start, rewrites, tasks, .. } = (*saved.context).clone();
-    Head { fence, window_start, rewrites, used: saved.used, tasks }
+    let Context { fence, window_start, rewrites, tasks, push, .. } = (*saved.context).clone();
+    Head { fence, window_start, rewrites, used: saved.used, tasks, push }
 }
 
 fn encoded(what: &impl Serialize) -> String {
@@ -187,9 +189,9 @@ impl Contexts {
             self.begun = Some((key, context));
             return Ok(None);
         }
-        let Head { fence, window_start, rewrites, used, tasks } = decoded(record, "context")?;
-        let context = Arc::new(Context { fence, window_start, rewrites, tasks, ..context });
-        Ok(Some(Saved { key, context, used, in_flight: None }))
+        let Head { fence, window_start, rewrites, used, tasks, push } = decoded(record, "context")?;
+        let context = Arc::new(Context { fence, window_start, rewrites, tasks, push, ..context });
+        Ok(Some(Saved { key, context, used, in_flight: Vec::new() }))
     }
 
     /// Nothing comes any more.

@@ -16,7 +16,7 @@ use super::records::{End, Records};
 use crate::context::Context;
 use crate::conversation::principal::{ContextKey, Principal, RouteId};
 use crate::store::engine::{Going, Limits, Rank, Running, Shelf, Slot, State, lock};
-use crate::store::rules::{Live, Lives};
+use crate::store::rules::Lives;
 
 /// Parts of the index, each behind a lock of its own.
 const PARTS: usize = 64;
@@ -64,8 +64,8 @@ pub(super) struct Filed {
     context: Arc<Context>,
     context_id: Arc<str>,
     numbers: Numbers,
-    /// The turns in flight that the agent knows.
-    lives: Vec<Live>,
+    /// The turns in flight.
+    lives: Lives,
     pub(super) rank: Rank,
     bytes: usize,
 }
@@ -113,7 +113,7 @@ impl Cabinet {
             let (piece, number) = self.read(key::piece_of(&at), "a record's key")?;
             match piece {
                 Piece::Head => head = Some(self.read(record::read::<Head>(&value), "a context's head")?),
-                Piece::Live => lives = self.read(record::read::<Lives>(&value), "a turn in flight")?,
+                Piece::Lives => lives = self.read(record::read(&value), "the turns in flight")?,
                 Piece::Task => {
                     context.tasks.push(self.read(record::read(&value), "a task")?);
                     numbers.tasks.push(number);
@@ -127,22 +127,21 @@ impl Cabinet {
         }
         let head = head?;
         context.fence.clone_from(&head.fence);
-        (context.window_start, context.rewrites) = (head.window_start, head.rewrites);
         context.push.clone_from(&head.push);
+        (context.window_start, context.rewrites) = (head.window_start, head.rewrites);
         Some((head.clone(), restored(serial, head, context, lives, numbers)))
     }
 
     fn writes(&self, slot: &Slot<Self>, state: &mut State<Self>, rank: Rank) -> Vec<Write> {
-        let before = state.mark.filed.as_ref().map(|filed| &*filed.lives).unwrap_or_default();
-        let unsettled: Vec<_> = state.lives().iter().filter_map(|live| outliving(live, before)).collect();
         let Some(mut filed) = state.mark.filed.take() else {
+            let unsettled = Lives::unsettled(state.lives(), &Lives::default());
             let worth = !unsettled.is_empty() || !state.context.is_blank();
             return if worth { self.first_writes(slot, state, unsettled, rank) } else { Vec::new() };
         };
+        let unsettled = Lives::unsettled(state.lives(), &filed.lives);
         let mut writes = Vec::new();
         if filed.lives != unsettled {
-            let record = (!unsettled.is_empty()).then(|| record::write(&unsettled));
-            writes.push((key::piece(slot.serial, Piece::Live, 0), record));
+            writes.push(lives(slot.serial, &unsettled));
             filed.lives = unsettled;
         }
         let configured = filed.context.push != state.context.push;
@@ -160,7 +159,7 @@ impl Cabinet {
         writes
     }
 
-    fn first_writes(&self, slot: &Slot<Self>, state: &mut State<Self>, lives: Vec<Live>, rank: Rank) -> Vec<Write> {
+    fn first_writes(&self, slot: &Slot<Self>, state: &mut State<Self>, unsettled: Lives, rank: Rank) -> Vec<Write> {
         let mut numbers = Numbers::default();
         let mut writes = change::writes(slot.serial, &Context::default(), &state.context, &mut numbers);
         let serial = slot.serial.to_be_bytes().to_vec();
@@ -168,15 +167,15 @@ impl Cabinet {
         writes.push((key::owned(&slot.owner, slot.serial), Some(Vec::new())));
         writes.push((key::place(rank, slot.serial), Some(Vec::new())));
         writes.push(head(slot, state, rank));
-        if !lives.is_empty() {
-            writes.push((key::piece(slot.serial, Piece::Live, 0), Some(record::write(&lives))));
+        if !unsettled.is_empty() {
+            writes.push(lives(slot.serial, &unsettled));
         }
         self.comes_at(rank);
         self.totals.contexts.fetch_add(1, Ordering::Relaxed);
         let mut bytes = 0;
         count(&self.totals.bytes, &mut bytes, state.bytes);
         let (context, context_id) = (state.context.clone(), state.context_id.clone());
-        state.mark.filed = Some(Box::new(Filed { context, context_id, numbers, lives, rank, bytes }));
+        state.mark.filed = Some(Box::new(Filed { context, context_id, numbers, lives: unsettled, rank, bytes }));
         writes
     }
 
@@ -232,10 +231,13 @@ impl Cabinet {
 
 fn head(slot: &Slot<Cabinet>, state: &State<Cabinet>, rank: Rank) -> Write {
     let Context { fence, window_start, rewrites, push, .. } = &*state.context;
-    let (fence, push, key) = (fence.clone(), push.clone(), slot.key(state));
-    let (window_start, rewrites) = (*window_start, *rewrites);
-    let head = Head { key, fence, window_start, rewrites, push, used: state.used, rank };
+    let (fence, window_start, rewrites, push) = (fence.clone(), *window_start, *rewrites, push.clone());
+    let head = Head { key: slot.key(state), fence, window_start, rewrites, push, used: state.used, rank };
     (key::piece(slot.serial, Piece::Head, 0), Some(record::write(&head)))
+}
+
+fn lives(serial: u64, lives: &Lives) -> Write {
+    (key::piece(serial, Piece::Lives, 0), (!lives.is_empty()).then(|| record::write(lives)))
 }
 
 fn restored(serial: u64, head: Head, context: Context, lives: Lives, numbers: Numbers) -> Slot<Cabinet> {
@@ -243,22 +245,13 @@ fn restored(serial: u64, head: Head, context: Context, lives: Lives, numbers: Nu
     let slot = Slot::<Cabinet>::new(serial, (route, principal), context_id, context);
     let mut state = slot.lock();
     state.used = head.used;
-    let filed = lives.to_vec();
-    state.running = Running::of(lives);
+    state.running = Running::new(lives.clone());
     let (context, context_id, bytes) = (state.context.clone(), state.context_id.clone(), state.bytes);
     state.mark.is_there = true;
     let rank = head.rank;
-    state.mark.filed = Some(Box::new(Filed { context, context_id, numbers, lives: filed, rank, bytes }));
+    state.mark.filed = Some(Box::new(Filed { context, context_id, numbers, lives, rank, bytes }));
     drop(state);
     slot
-}
-
-/// What outlives the process of a turn in flight. One that was taken over stays as it was until it is bound anew or settled.
-fn outliving(live: &Live, before: &[Live]) -> Option<Live> {
-    if !live.inherited {
-        return live.unsettled();
-    }
-    before.iter().find(|before| before.shown() == live.shown()).cloned()
 }
 
 /// Has a total count `now` bytes for what counted `before`.

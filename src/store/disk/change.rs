@@ -84,6 +84,6 @@ pub(super) fn all(serial: u64, context: &Context, numbers: &Numbers) -> Vec<Key>
     let tasks = numbers.tasks.iter().map(|number| key::piece(serial, Piece::Task, *number));
     let apart = (numbers.apart_end - context.apart.len() as u32..numbers.apart_end)
         .map(|number| key::piece(serial, Piece::Apart, number));
-    let once = [Piece::Head, Piece::Live].map(|piece| key::piece(serial, piece, 0));
+    let once = [Piece::Head, Piece::Lives].map(|piece| key::piece(serial, piece, 0));
     turns.chain(tasks).chain(apart).chain(once).collect()
 }

@@ -14,8 +14,8 @@ pub(super) type Key = Vec<u8>;
 pub(super) enum Piece {
     /// What there is once.
     Head = 0,
-    /// The turn in flight, where the agent knows it.
-    Live = 1,
+    /// The turns in flight that the agent knows.
+    Lives = 1,
     /// A client task, by the order in which they began.
     Task = 2,
     /// A turn that was kept apart, by the order in which they came.
@@ -50,7 +50,7 @@ pub(super) fn piece_of(key: &[u8]) -> Option<(Piece, u32)> {
     let number = || Some(u32::from_be_bytes(number.try_into().ok()?));
     Some(match piece {
         0 => (Piece::Head, 0),
-        1 => (Piece::Live, 0),
+        1 => (Piece::Lives, 0),
         2 => (Piece::Task, number()?),
         3 => (Piece::Apart, number()?),
         4 => (Piece::Turn, number()?),
@@ -104,25 +104,9 @@ pub(super) fn delivery(id: u64) -> Key {
     [&b"B"[..], &id.to_be_bytes()].concat()
 }
 
-/// A note.
+/// What is noted under a name.
 pub(super) fn note(name: &str) -> Key {
     hashed(b'N', &[name])
-}
-
-/// The ends of notes, in the order in which they come.
-pub(super) fn note_ends() -> Key {
-    vec![b'E']
-}
-
-/// The end of the note with this key.
-pub(super) fn note_end(until: u64, note: &[u8]) -> Key {
-    [b"E", &until.to_be_bytes()[..], note].concat()
-}
-
-/// When, and the note's key, from the key of an end.
-pub(super) fn ended(key: &[u8]) -> Option<(u64, Key)> {
-    let (when, note) = key.get(1..)?.split_first_chunk()?;
-    Some((u64::from_be_bytes(*when), note.to_vec()))
 }
 
 /// Names are hashed, since they may be long, and nobody can make two collide.

@@ -1,4 +1,4 @@
-//! A folder, opened: its schema, its secret, what was counted, and the notifications that wait.
+//! A folder, opened: its schema, its secret, what was counted, and the notes and notifications that wait.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::fault::OpenError;
 use super::records::Records;
 use super::{Settings, key, record, tail};
 use crate::store::Delivery;
-use crate::store::memory::Outbox;
+use crate::store::memory::{Notes, Outbox};
 
 /// What a store looks like inside. It rises whenever a record, or what a turn or a task is made of, changes.
 pub(super) const SCHEMA: u32 = 1;
@@ -28,6 +28,7 @@ pub(super) struct Opened {
     /// All tokens that were ever given are less.
     pub(super) tokens: u64,
     pub(super) outbox: Outbox,
+    pub(super) notes: Notes,
     /// Whether something was erased that is still in the files.
     pub(super) erased: bool,
 }
@@ -53,6 +54,7 @@ pub(super) fn open(folder: &Path, settings: &Settings, secret: [u8; 32]) -> Resu
     batch.commit().map_err(refused)?;
     protect(folder).map_err(|error| OpenError::of_io(folder, &error))?;
     let outbox = outbox(folder, &keyspace, tokens)?;
+    let notes = notes(folder, &keyspace)?;
     let (contexts, bytes) = found.map_or((0, 0), |found| found.totals);
     let totals = Arc::new(Totals { contexts: AtomicU64::new(contexts), bytes: AtomicUsize::new(bytes) });
     let erased = keyspace.contains_key(key::meta("erased")).map_err(refused)?;
@@ -62,7 +64,7 @@ pub(super) fn open(folder: &Path, settings: &Settings, secret: [u8; 32]) -> Resu
         let totals = (counted.contexts.load(Ordering::Relaxed), counted.bytes.load(Ordering::Relaxed));
         (key::meta("totals"), Some(record::write(&totals)))
     });
-    Ok(Opened { records, totals, secret, tokens, outbox, erased })
+    Ok(Opened { records, totals, secret, tokens, outbox, notes, erased })
 }
 
 fn database(folder: &Path, settings: &Settings) -> Result<Database, OpenError> {
@@ -123,6 +125,18 @@ fn outbox(folder: &Path, keyspace: &Keyspace, newest: u64) -> Result<Outbox, Ope
         outbox.restore(delivery.ok_or_else(damaged)?);
     }
     Ok(outbox)
+}
+
+fn notes(folder: &Path, keyspace: &Keyspace) -> Result<Notes, OpenError> {
+    let mut notes = Notes::default();
+    for entry in keyspace.prefix(b"N") {
+        let (_, value) = entry.into_inner().map_err(|error| OpenError::of(folder, &error))?;
+        let note: Option<(String, Vec<u8>, u64)> = record::read(&value);
+        let damaged = || OpenError::Damaged(folder.display().to_string(), "a note".to_owned());
+        let (name, value, until) = note.ok_or_else(damaged)?;
+        notes.keep(&name, Some(value), until);
+    }
+    Ok(notes)
 }
 
 /// A folder with something in it that is no store is not to be written into.

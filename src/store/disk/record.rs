@@ -18,7 +18,6 @@ pub(super) struct Head {
     pub(super) fence: String,
     pub(super) window_start: u32,
     pub(super) rewrites: u32,
-    /// Where clients want to be notified of its tasks.
     pub(super) push: Vec<PushConfig>,
     pub(super) used: u64,
     /// Its place in the order of going.

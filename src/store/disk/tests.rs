@@ -7,6 +7,7 @@ use super::*;
 use crate::a2a::State as TaskState;
 use crate::store::suite::*;
 
+mod beside;
 mod folder;
 mod restart;
 

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::conversation::principal::ContextKey;
 use crate::store::{StoreError, engine::Shelf};
 
-/// A context as it is carried from one store to another: without a turn in flight, which is its proxy's.
+/// A context as it is carried from one store to another: without the turns in flight, which are its proxy's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
     /// Its key.
@@ -18,8 +18,8 @@ pub struct Saved {
     pub context: Arc<Context>,
     /// When it was last used: milliseconds since 1970.
     pub used: u64,
-    /// The client task of the turn in flight, or nothing that has a name yet; `None` where no turn is.
-    pub in_flight: Option<Option<String>>,
+    /// The client task of each turn in flight; `None` of one that has no name yet.
+    pub in_flight: Vec<Option<String>>,
 }
 
 /// What came of putting a context into a store.
@@ -57,7 +57,7 @@ impl Disk {
                 key: slot.key(state),
                 context: state.context.clone(),
                 used: state.used,
-                in_flight: state.lives().first().map(|live| live.shown().map(|bound| bound.task_id.clone())),
+                in_flight: state.lives().iter().map(|live| live.shown().map(|bound| bound.task_id.clone())).collect(),
             })
         })
     }

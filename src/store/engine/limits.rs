@@ -37,7 +37,7 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(in crate::store) struct Rank {
     pub(in crate::store) standing: Standing,
-    /// Of one with a turn in flight: when anybody may take the turn. Else: when its time is over.
+    /// Of one with turns in flight: when anybody may take the last of them. Else: when its time is over.
     pub(in crate::store) when: u64,
 }
 
@@ -99,7 +99,6 @@ impl Going {
 impl<S: Shelf> State<S> {
     /// The place that it asks for in the order of going.
     pub(in crate::store) fn rank(&self, limits: &Limits, route: &RouteId) -> Rank {
-        // With several in flight it stays until the last of them may be taken.
         if let Some(when) = self.lives().iter().map(Live::abandoned_at).max() {
             return Rank { standing: Standing::Leased, when };
         }

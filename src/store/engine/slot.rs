@@ -54,9 +54,9 @@ impl Drop for Waiting {
 }
 
 impl Running {
-    /// Turns for which nobody waits; none where there are none.
+    /// Turns that nobody waits for yet; none where there are none.
     #[cfg(feature = "disk")]
-    pub(in crate::store) fn of(lives: Lives) -> Option<Box<Self>> {
+    pub(in crate::store) fn new(lives: Lives) -> Option<Box<Self>> {
         (!lives.is_empty()).then(|| Box::new(Self { lives, waiting: Vec::new() }))
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 /// Notes.
 #[derive(Default)]
-pub(super) struct Notes {
+pub(in crate::store) struct Notes {
     /// What is noted, and until when.
     notes: HashMap<String, (Vec<u8>, u64)>,
     /// The names by when their time is over.
@@ -12,12 +12,17 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    pub(super) fn keep(&mut self, name: &str, value: Option<Vec<u8>>, until: u64, now: u64) {
+    /// Forgets those whose time is over: their names.
+    pub(in crate::store) fn clear(&mut self, now: u64) -> Vec<String> {
+        let mut over = Vec::new();
         while self.ends.first().is_some_and(|(end, _)| *end <= now) {
-            if let Some((_, name)) = self.ends.pop_first() {
-                self.notes.remove(&name);
-            }
+            over.extend(self.ends.pop_first().map(|(_, name)| name));
         }
+        over.iter().for_each(|name| drop(self.notes.remove(name)));
+        over
+    }
+
+    pub(in crate::store) fn keep(&mut self, name: &str, value: Option<Vec<u8>>, until: u64) {
         let before = match value {
             Some(value) => {
                 self.ends.insert((until, name.to_owned()));
@@ -30,7 +35,7 @@ impl Notes {
         }
     }
 
-    pub(super) fn find(&self, name: &str, now: u64) -> Option<Vec<u8>> {
+    pub(in crate::store) fn find(&self, name: &str, now: u64) -> Option<Vec<u8>> {
         self.notes.get(name).filter(|(_, end)| now < *end).map(|(value, _)| value.clone())
     }
 
@@ -47,13 +52,14 @@ mod tests {
     #[test]
     fn nothing_is_left_of_what_is_over() {
         let mut notes = Notes::default();
-        notes.keep("a", Some(vec![1]), 10, 1);
-        notes.keep("a", Some(vec![2]), 10, 1);
-        notes.keep("a", Some(vec![3]), 20, 1);
-        notes.keep("b", Some(vec![1]), 15, 1);
+        notes.keep("a", Some(vec![1]), 10);
+        notes.keep("a", Some(vec![2]), 10);
+        notes.keep("a", Some(vec![3]), 20);
+        notes.keep("b", Some(vec![1]), 15);
         assert_eq!(notes.entries(), 4);
-        notes.keep("b", None, 0, 1);
-        notes.keep("c", None, 0, 20);
+        assert!(notes.clear(9).is_empty());
+        notes.keep("b", None, 0);
+        assert_eq!(notes.clear(20), ["a"]);
         assert_eq!(notes.entries(), 0);
     }
 }

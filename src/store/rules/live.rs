@@ -71,6 +71,12 @@ impl Live {
         Some(Self { lease, bound: Some(bound), inherited: false, provisional: false, ..self.clone() })
     }
 
+    /// Whether it is the turn that a record is of, taken over, and nothing else by now.
+    #[cfg(feature = "disk")]
+    pub(super) fn is_inherited_from(&self, record: &Self) -> bool {
+        self.inherited && self.shown() == record.shown() && self.superseded == record.superseded
+    }
+
     /// The ids under which the client knows what is in flight.
     pub(in crate::store) fn shown(&self) -> Option<&Bound> {
         self.bound.as_ref().or_else(|| self.lease.pending.as_ref()?.bound.as_ref())

@@ -43,6 +43,13 @@ impl Lives {
         }
     }
 
+    /// What outlives the process of these turns. One that was taken over stays as it was before, until it is bound anew or settled.
+    #[cfg(feature = "disk")]
+    pub(in crate::store) fn unsettled(lives: &[Live], before: &Self) -> Self {
+        let kept = |live: &Live| before.iter().find(|old| live.is_inherited_from(old)).cloned();
+        Self(lives.iter().filter_map(|live| kept(live).or_else(|| live.unsettled())).collect())
+    }
+
     fn at(&self, token: u64) -> Option<usize> {
         self.0.iter().position(|live| live.lease.token == token)
     }
