@@ -63,6 +63,14 @@ pub(super) async fn table(make: impl Fn() -> Arc<dyn Store>) {
 pub(super) async fn concurrency(make: impl Fn() -> Arc<dyn Store>) {
     crowd::one_of_fifty_begins_is_granted(make()).await;
     crowd::the_next_begin_behind_a_settle_is_never_refused(make()).await;
+    crowd::random_verbs_keep_ids_apart(make()).await;
+}
+
+/// The same, but for one id of the agent's that several contexts bind at once.
+#[cfg(feature = "redis")]
+pub(super) async fn concurrency_within_contexts(make: impl Fn() -> Arc<dyn Store>) {
+    crowd::one_of_fifty_begins_is_granted(make()).await;
+    crowd::the_next_begin_behind_a_settle_is_never_refused(make()).await;
     crowd::random_verbs_keep_the_order(make()).await;
 }
 

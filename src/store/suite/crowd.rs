@@ -79,8 +79,15 @@ struct Seen {
     newest: AtomicU64,
 }
 
-/// No two hold a lease, tokens rise, and of every settled turn there is exactly one.
-pub(super) async fn random_verbs_keep_the_order(store: Arc<dyn Store>) {
+/// No id of the agent's means two tasks.
+pub(super) async fn random_verbs_keep_ids_apart(store: Arc<dyn Store>) {
+    let current = random_verbs_keep_the_order(store).await;
+    let distinct: HashSet<_> = current.iter().collect();
+    assert_eq!(current.len(), distinct.len(), "two tasks that the same id of the agent's means");
+}
+
+/// No two hold a lease, tokens rise, and of every settled turn there is exactly one. The agent's ids, as they are by then.
+pub(super) async fn random_verbs_keep_the_order(store: Arc<dyn Store>) -> Vec<Option<String>> {
     let seen: Arc<[Seen; 4]> = Arc::default();
     let mut crowd = JoinSet::new();
     for seed in 1..=8 {
@@ -107,10 +114,7 @@ pub(super) async fn random_verbs_keep_the_order(store: Arc<dyn Store>) {
     let settled: usize = seen.iter().map(|seen| seen.settled.load(Ordering::SeqCst)).sum();
     assert_eq!((listed.total, listed.tasks.len()), (settled, settled));
     assert!(listed.tasks.iter().all(|(_, context, task)| context.task(&task.id).is_some()));
-    let current: Vec<_> =
-        listed.tasks.iter().filter(|(.., task)| !task.superseded).map(|(.., task)| task.newest_upstream()).collect();
-    let distinct: HashSet<_> = current.iter().collect();
-    assert_eq!(current.len(), distinct.len(), "two tasks that the same id of the agent's means");
+    listed.tasks.iter().filter(|(.., task)| !task.superseded).map(|(.., task)| task.newest_upstream()).collect()
 }
 
 async fn one_step(store: &dyn Store, seen: &Seen, key: &ContextKey, dice: &mut Dice, step: u64) {
