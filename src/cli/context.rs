@@ -235,17 +235,11 @@ async fn import(folder: &Path, file: &Path, out: &mut impl Write) -> Result<(), 
 
 /// The store to import into: one with the secret that came along, where one did.
 fn for_import(folder: &Path, secret: Option<[u8; 32]>) -> Result<Disk, Refused> {
-    let store = open_or_make(folder, secret.unwrap_or_else(random))?;
+    let store = open_or_make(folder, secret.unwrap_or_else(crate::proxy::store::secret))?;
     match secret {
         Some(secret) if secret != store.secret() => Err(Refused::OtherSecret),
         _ => Ok(store),
     }
-}
-
-fn random() -> [u8; 32] {
-    let mut secret = [0; 32];
-    secret.chunks_mut(16).for_each(|half| half.copy_from_slice(uuid::Uuid::new_v4().as_bytes()));
-    secret
 }
 
 async fn delete(store: &Disk, which: &Which, all: bool, out: &mut impl Write) -> Result<(), Refused> {

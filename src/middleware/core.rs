@@ -209,7 +209,7 @@ impl Drop for Cancellable {
 }
 
 /// A duration in whole milliseconds.
-pub(super) fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX / 4)
 }
 

@@ -32,6 +32,8 @@ mod untouched;
 mod watch;
 
 pub use body::{BoxError, ReplyBody, RequestBody};
+#[cfg(feature = "proxy")]
+pub(crate) use core::millis;
 pub use core::{CardRewrite, Clock, SystemClock};
 pub use layer::{Conversation, ConversationLayer};
 pub use left::ClientLeft;

@@ -98,8 +98,8 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-/// What credentials are hashed with in a new store.
-fn secret() -> [u8; 32] {
+/// What credentials are hashed with in a new store: random.
+pub fn secret() -> [u8; 32] {
     let mut secret = [0; 32];
     secret[..16].copy_from_slice(Uuid::new_v4().as_bytes());
     secret[16..].copy_from_slice(Uuid::new_v4().as_bytes());

@@ -151,12 +151,7 @@ def main():
     parser.add_argument("--streaming", choices=["true", "false"], default="false")
     parser.add_argument("--by-header", action="store_true", help="the proxy takes X-Conversation for the context")
     parser.add_argument("--scene", action="append", help="only scenes whose name has this word in it")
-    ours, client = sys.argv[1:], []
-    if "--" in ours:
-        cut = ours.index("--")
-        ours, client = ours[:cut], ours[cut + 1 :]
-    options = parser.parse_args(ours)
-    options.client = client or parser.error("no framework command after --")
+    options = talk.command_line(parser, "framework command")
     options.binding, options.protocol, options.direct = "JSONRPC", None, False
     talk.CALL_SECONDS = 90  # a framework that is imported for the first time on a busy machine takes its time
     f = Framework(options)

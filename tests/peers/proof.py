@@ -140,12 +140,7 @@ def main():
     parser.add_argument("--agent")
     parser.add_argument("--binary")
     parser.add_argument("--binding", default="JSONRPC")
-    ours, client = sys.argv[1:], []
-    if "--" in ours:
-        cut = ours.index("--")
-        ours, client = ours[:cut], ours[cut + 1 :]
-    options = parser.parse_args(ours)
-    options.client = client or parser.error("no a2a-proof command after --")
+    options = talk.command_line(parser, "a2a-proof command")
     checks = Checks()
     if options.binary:
         for contract in RECORDED:

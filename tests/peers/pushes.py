@@ -152,12 +152,7 @@ def main():
     parser.add_argument("--streaming", choices=["true", "false"], default="false")
     parser.add_argument("--dialect", choices=["0.3", "1.0"], required=True, help="what the client speaks of itself")
     parser.add_argument("--protocol")
-    ours, client = sys.argv[1:], []
-    if "--" in ours:
-        cut = ours.index("--")
-        ours, client = ours[:cut], ours[cut + 1 :]
-    options = parser.parse_args(ours)
-    options.client = client or parser.error("no client command after --")
+    options = talk.command_line(parser)
     options.binding, options.direct = "JSONRPC", False
 
     held = Pushes(options)

@@ -291,12 +291,7 @@ def main():
     parser.add_argument("--streaming", choices=["true", "false"], default="false")
     parser.add_argument("--binding", default="JSONRPC")
     parser.add_argument("--protocol")
-    ours, client = sys.argv[1:], []
-    if "--" in ours:
-        cut = ours.index("--")
-        ours, client = ours[:cut], ours[cut + 1 :]
-    options = parser.parse_args(ours)
-    options.client = client or parser.error("no client command after --")
+    options = talk.command_line(parser)
     compared = Compared(options)
     direct, through = Side(options, options.agent), Side(options, options.url)
     compared.check("the client takes the same way to both", direct.can and direct.hello == through.hello, through.hello)

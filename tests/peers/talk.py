@@ -422,6 +422,18 @@ def refused(talk, context, task):
     talk.equal("it does not reach the agent", talk.calls(), [], True)
 
 
+def command_line(parser, what="client command", required=True):
+    """The options, and as `client` the command that stands behind --."""
+    words = sys.argv[1:]
+    cut = words.index("--") if "--" in words else len(words)
+    ours, client = words[:cut], words[cut + 1 :]
+    options = parser.parse_args(ours)
+    if required and not client:
+        parser.error(f"no {what} after --")
+    options.client = client
+    return options
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url")
@@ -432,12 +444,7 @@ def main():
     parser.add_argument("--append-lost", action="store_true", help="the client does not tell `append` of a chunk")
     parser.add_argument("--direct", action="store_true")
     parser.add_argument("--scene", action="append", help="only scenes whose name has this word in it")
-    ours, client = sys.argv[1:], []
-    if "--" in ours:
-        cut = ours.index("--")
-        ours, client = ours[:cut], ours[cut + 1 :]
-    options = parser.parse_args(ours)
-    options.client = client or parser.error("no client command after --")
+    options = command_line(parser)
     Seen.append_lost = options.append_lost
 
     talk = Talk(options)

@@ -245,11 +245,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dialect", choices=["0.3", "1.0"], required=True)
     parser.add_argument("binary")
-    ours, client = sys.argv[1:], []
-    if "--" in ours:
-        cut = ours.index("--")
-        ours, client = ours[:cut], ours[cut + 1 :]
-    options = parser.parse_args(ours)
+    options = talk.command_line(parser, required=False)
     Agent.dialect = options.dialect
     server = Server(("127.0.0.1", 0), Agent)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -268,7 +264,7 @@ def main():
                 except OSError:
                     time.sleep(0.1)
             options.url, options.streaming, options.binding = f"http://127.0.0.1:{port}", "true", "JSONRPC"
-            options.protocol, options.client, options.direct = None, client, False
+            options.protocol, options.direct = None, False
             run(talk.Talk(options))
         finally:
             proxy.send_signal(signal.SIGTERM)

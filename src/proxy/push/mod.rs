@@ -18,7 +18,7 @@ use self::attempt::Attempt;
 use self::connect::Connector;
 use super::SetupError;
 use crate::config;
-use crate::middleware::{Clock, SystemClock};
+use crate::middleware::{Clock, SystemClock, millis};
 use crate::push::{Notification, PushConfig};
 use crate::store::{Delivery, Store, StoreError};
 
@@ -186,8 +186,4 @@ impl Courier {
         let config = &notification.config;
         Ok(found.and_then(|found| found.context.push_of(&config.task).find(|one| one.id == config.id).cloned()))
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX / 4)
 }
